@@ -404,6 +404,9 @@ func TestTime(t *testing.T) {
 			t.Errorf("%s was read as %v, %v", in, got, err)
 		}
 	}
+	if data, err := json.Marshal(TimeOf(when.AddDate(7000, 0, 0))); err == nil {
+		t.Errorf("the year 9026 was written as %s, which no reader takes", data)
+	}
 	if err := new(Time).UnmarshalJSON([]byte(`"`)); err == nil {
 		t.Error("a quote was read as a time")
 	}

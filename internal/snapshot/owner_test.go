@@ -36,6 +36,11 @@ func TestWhoseAProcessIs(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.owner)
 		}
 	}
+	for user, want := range map[string]Owner{"ada": {Person: "ada"}, "root": {Account: "root"}, "100999": {Account: "uid 100999"}} {
+		if got := (&Child{User: user}).Owner(); got != want {
+			t.Errorf("a child of %s is %+v, want %+v", user, got, want)
+		}
+	}
 }
 
 func TestWhatComputes(t *testing.T) {

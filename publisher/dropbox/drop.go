@@ -89,12 +89,9 @@ func expired(name string, now time.Time) bool {
 	return ok && spool.Expired(hour, now)
 }
 
-// plain turns a request's path into a file name in the drop, which has no
-// directories.
-func plain(p string) (string, bool) {
-	name := strings.TrimPrefix(path.Clean("/"+p), "/")
-	return name, name != "" && !strings.Contains(name, "/")
-}
+// plain is the name of a file in the drop that a request's path means. The drop has no
+// directories, and no name that it holds has a slash.
+func plain(p string) string { return strings.TrimPrefix(path.Clean("/"+p), "/") }
 
 // Fileread denies.
 func (s *session) Fileread(*sftp.Request) (io.ReaderAt, error) {
@@ -109,14 +106,13 @@ func (s *session) Filelist(*sftp.Request) (sftp.ListerAt, error) {
 // Filewrite creates a temporary file. A file with a final name is never opened: it
 // appears by a rename only.
 func (s *session) Filewrite(r *sftp.Request) (io.WriterAt, error) {
-	name, ok := plain(r.Filepath)
-	flags := r.Pflags()
-	if !ok || !tempName().MatchString(name) || !flags.Creat || !flags.Excl || flags.Append || flags.Read {
+	name, flags := plain(r.Filepath), r.Pflags()
+	if !tempName().MatchString(name) || !flags.Creat || !flags.Excl || flags.Append || flags.Read {
 		return nil, sftp.ErrSSHFxPermissionDenied
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.temps == nil || len(s.temps) >= maxTemps {
+	if len(s.temps) >= maxTemps {
 		return nil, sftp.ErrSSHFxFailure
 	}
 	if !s.room() {
@@ -149,8 +145,8 @@ func (s *session) room() bool {
 // Filecmd allows only the removal of temporary files that are not open, and of expired
 // hour files.
 func (s *session) Filecmd(r *sftp.Request) error {
-	name, ok := plain(r.Filepath)
-	if r.Method != "Remove" || !ok || !tempName().MatchString(name) && !expired(name, s.now()) {
+	name := plain(r.Filepath)
+	if r.Method != "Remove" || !tempName().MatchString(name) && !expired(name, s.now()) {
 		return sftp.ErrSSHFxPermissionDenied
 	}
 	s.mu.Lock()
@@ -173,9 +169,8 @@ func (s *session) Filecmd(r *sftp.Request) error {
 // refused, because two nodes with one key would replace each other's. The node removes
 // its own copy of an hour file that has arrived, so its name is made durable.
 func (s *session) PosixRename(r *sftp.Request) error {
-	from, ok := plain(r.Filepath)
-	to, ok2 := plain(r.Target)
-	if !ok || !ok2 || !tempName().MatchString(from) || !s.final(to) {
+	from, to := plain(r.Filepath), plain(r.Target)
+	if !tempName().MatchString(from) || !s.final(to) {
 		return sftp.ErrSSHFxPermissionDenied
 	}
 	s.mu.Lock()

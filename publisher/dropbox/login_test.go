@@ -103,6 +103,7 @@ func TestAuthorizedKeys(t *testing.T) {
 	write("GPU04.pub", b)
 	write("gpu05.pub", "\n"+b)
 	write("gpu06.pub", shared)
+	write("gpu08.pub", "not a key\n"+line("behind"))
 	write("gpu07.pub", "from=\"1.2.3.4\" "+line("from"))
 	now := testNow
 	known := &authorizedKeys{dir: dir, now: func() time.Time { return now }, log: slog.New(slog.DiscardHandler)}
@@ -115,12 +116,12 @@ func TestAuthorizedKeys(t *testing.T) {
 			got[name] = host
 		}
 	}
-	if diff := cmp.Diff(map[string]string{"a": "gpu01", "b": "gpu05"}, got); diff != "" {
+	if diff := cmp.Diff(map[string]string{"a": "gpu01", "b": "gpu05", "behind": "gpu08"}, got); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)
 	}
 	_, problems := known.load()
-	if len(problems) != 4 {
-		t.Errorf("%d problems, want 4: %v", len(problems), problems)
+	if len(problems) != 5 {
+		t.Errorf("%d problems, want 5: %v", len(problems), problems)
 	}
 	// A key that is taken away stops working.
 	os.Remove(filepath.Join(dir, "gpu01.pub"))
@@ -248,8 +249,8 @@ func FuzzDropName(f *testing.F) {
 	}
 	s := &session{now: func() time.Time { return testNow }}
 	f.Fuzz(func(t *testing.T, p string) {
-		name, ok := plain(p)
-		if ok && (tempName().MatchString(name) || s.final(name)) {
+		name := plain(p)
+		if tempName().MatchString(name) || s.final(name) || expired(name, s.now()) {
 			if name != filepath.Base(name) || name == "." || name == ".." || strings.ContainsAny(name, "/\x00\n") {
 				t.Errorf("%q becomes the name %q", p, name)
 			}
