@@ -326,6 +326,11 @@ func TestHour(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", test.name, err, test.code)
 		}
 	}
+	less := bytes.Join(lines[:len(lines)-2], nil)
+	says := fmt.Sprintf("the checksum says %s..., the content %s...", checksum(doc[len(lines[0]):])[:15], checksum(less[len(lines[0]):])[:15])
+	if _, err := DecodeHour(bytes.NewReader(zipped(less))); err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("a line less: got %v, want %s", err, says)
+	}
 }
 
 func mustBundle(t testing.TB) []byte {
@@ -404,11 +409,13 @@ func TestTime(t *testing.T) {
 			t.Errorf("%s was read as %v, %v", in, got, err)
 		}
 	}
-	if data, err := json.Marshal(TimeOf(when.AddDate(7000, 0, 0))); err == nil {
+	if data, err := TimeOf(when.AddDate(7000, 0, 0)).MarshalJSON(); err == nil {
 		t.Errorf("the year 9026 was written as %s, which no reader takes", data)
 	}
-	if err := new(Time).UnmarshalJSON([]byte(`"`)); err == nil {
-		t.Error("a quote was read as a time")
+	for _, in := range []string{`"`, `"2026-11-20T00:00:00Zx`, `x2026-11-20T00:00:00Z"`} {
+		if err := new(Time).UnmarshalJSON([]byte(in)); err == nil {
+			t.Errorf("%s was read as a time", in)
+		}
 	}
 	var zero, back Time
 	data, err = json.Marshal(zero)
