@@ -72,7 +72,7 @@ const maxDigits = 15
 
 // UnmarshalJSON reads what MarshalJSON writes. The decoder has checked that data is JSON.
 func (c *column) UnmarshalJSON(data []byte) error {
-	if len(data) < 2 || data[0] != '[' {
+	if data[0] != '[' {
 		return errors.New("not a list of integers")
 	}
 	data = bytes.TrimSpace(data[1 : len(data)-1])

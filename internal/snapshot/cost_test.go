@@ -15,6 +15,9 @@ func TestListsOfNothing(t *testing.T) {
 		if _, err := DecodeBundle(bytes.NewReader(forge(forgedHead, snap, "[]"))); CodeOf(err) != BadTooLarge {
 			t.Errorf("1,001 processes %s: %v", value, err)
 		}
+		if _, _, err := DecodeSamples([]byte(list)); CodeOf(err) != BadTooLarge {
+			t.Errorf("1,001 blocks of samples %s: %v", value, err)
+		}
 	}
 	for n, want := range map[int]string{32_768: "", 32_769: BadTooLarge} {
 		padded := "[{}" + strings.Repeat(",{}"+strings.Repeat(" ", MinObjectBytes), n-1) + "]"
@@ -58,11 +61,17 @@ func TestAllThatANodeMayHaveIsRead(t *testing.T) {
 	}
 }
 
-// TestASampleWithoutATimeIsNotWritten: a reader would refuse all of the file.
-func TestASampleWithoutATimeIsNotWritten(t *testing.T) {
-	b := fleetBundle(1, 2)
-	b.Samples[1].At = time.Time{}
-	if data, err := EncodeSamples(b.Samples); err == nil {
-		t.Errorf("%s", data)
+// TestASampleThatNobodyReadsIsNotWritten: a reader would refuse all of the file.
+func TestASampleThatNobodyReadsIsNotWritten(t *testing.T) {
+	for name, change := range map[string]func(*Sample){
+		"no time":               func(s *Sample) { s.At = time.Time{} },
+		"a year beyond":         func(s *Sample) { s.At = s.At.AddDate(7000, 0, 0) },
+		"a number out of range": func(s *Sample) { s.Seq = maxSeq + 1 },
+	} {
+		b := fleetBundle(1, 2)
+		change(&b.Samples[1])
+		if data, err := EncodeSamples(b.Samples); err == nil {
+			t.Errorf("%s: %s", name, data)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -135,6 +136,9 @@ func TestParseHost(t *testing.T) {
 		if got, err := ParseHost(in); err == nil {
 			t.Errorf("ParseHost(%q) = %q, want an error", in, got)
 		}
+	}
+	if _, err := ParseHost("gpu 01" + strings.Repeat("x", 100)); err == nil || !strings.Contains(err.Error(), `"gpu 01`+strings.Repeat("x", 74)+`...": letters`) {
+		t.Errorf("a long name with a space: %v", err)
 	}
 }
 

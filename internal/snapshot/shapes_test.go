@@ -145,6 +145,16 @@ func TestANodeSpeaksForItself(t *testing.T) {
 	if want := (Problem{Code: "host:unknown-code", Message: `gpu01 says: "booking:vanished: x"`, Host: "gpu01"}); !reflect.DeepEqual(got[1], want) {
 		t.Errorf("%+v, want %+v", got[1], want)
 	}
+	gpus := &Bundle{Host: "gpu01", Snapshot: &Snapshot{}}
+	for _, n := range []int{-1, 0, maxIndex, maxIndex + 1} {
+		gpus.Snapshot.Errors = append(gpus.Snapshot.Errors, Problem{Code: "gpu:xid", GPU: ptr(n)})
+	}
+	gpus.Quote()
+	for i, kept := range []bool{false, true, true, false} {
+		if (gpus.Snapshot.Errors[i].GPU != nil) != kept {
+			t.Errorf("a problem of GPU %d of -1, 0, the last and one more: %+v", i, gpus.Snapshot.Errors[i])
+		}
+	}
 	if m := got[2].Message; len(m) > MaxTextBytes || !strings.HasSuffix(m, `…"`) {
 		t.Errorf("%d bytes: %s", len(m), m)
 	}
