@@ -140,6 +140,9 @@ func TestParseHost(t *testing.T) {
 	if _, err := ParseHost("gpu 01" + strings.Repeat("x", 100)); err == nil || !strings.Contains(err.Error(), `"gpu 01`+strings.Repeat("x", 74)+`...": letters`) {
 		t.Errorf("a long name with a space: %v", err)
 	}
+	if _, err := ParseHost("gpu 01" + strings.Repeat("x", 74)); err == nil || !strings.Contains(err.Error(), strings.Repeat("x", 74)+`": letters`) {
+		t.Errorf("one that need not be cut: %v", err)
+	}
 }
 
 // TestShortHours: an hour of one sample is read; one of none, or with an empty line at its end, is refused.

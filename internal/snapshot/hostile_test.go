@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -137,6 +138,20 @@ func TestAFileOfTheMostBytesIsRead(t *testing.T) {
 	}
 }
 
+// TestAFileThatNobodyReadsIsNotWritten: for its length, compressed or not.
+func TestAFileThatNobodyReadsIsNotWritten(t *testing.T) {
+	random := make([]byte, MaxFileBytes+1)
+	rand.NewChaCha8([32]byte{}).Read(random)
+	for n, content := range map[string][]byte{"compressed": random, "decompressed": make([]byte, MaxDecodedBytes+1)} {
+		if data, err := compress(content); CodeOf(err) != BadTooLarge {
+			t.Errorf("too long when %s: %d bytes, %v", n, len(data), err)
+		}
+	}
+	if _, err := compress(make([]byte, MaxDecodedBytes)); err != nil {
+		t.Errorf("as much as a reader takes: %v", err)
+	}
+}
+
 // TestRefusalsSayWhatIsWrong: of a checksum as much as tells it from another.
 func TestRefusalsSayWhatIsWrong(t *testing.T) {
 	snap, other := forgedSnap, strings.Replace(forgedSnap, `"seq":1`, `"seq":2`, 1)
@@ -233,7 +248,11 @@ func TestTooManyIsCut(t *testing.T) {
 		s.GPUs = append(s.GPUs, GPU{Index: i, Health: HealthOK})
 	}
 	s.GPUs[1].Index = 0
+	s.GPUs[2].ThrottleReasons = strings.Split(strings.Repeat("sw_power_cap ", MaxErrors+9), " ")
 	found := s.Validate()
+	if reasons := s.GPUs[1].ThrottleReasons; len(reasons) != MaxErrors {
+		t.Errorf("%d throttle reasons are left", len(reasons))
+	}
 	if len(s.GPUs) != MaxGPUs-1 || len(s.Processes) != MaxProcesses || cap(s.GPUs) > 2*MaxGPUs {
 		t.Errorf("%d GPUs and %d processes are left", len(s.GPUs), len(s.Processes))
 	}
