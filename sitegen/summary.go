@@ -28,7 +28,7 @@ func summary(b *board.Board, log []events.Event, zone *time.Location) string {
 	if t.GPUs == 1 {
 		are = "is"
 	}
-	first := fmt.Sprintf("%d of %s %s free on %s", t.Free(), board.Count(t.GPUs, "GPU"), are, board.Count(t.Hosts, "host"))
+	first := fmt.Sprintf("%d of %s %s free on %s", t.Free(), board.Number(t.GPUs, "GPU"), are, board.Number(t.Hosts, "host"))
 	for _, s := range []board.State{board.Booked, board.Stuck, board.Lost} {
 		if n := t.ByState[s]; n > 0 {
 			first += fmt.Sprintf(", %d %s", n, s)
@@ -74,7 +74,7 @@ func summary(b *board.Board, log []events.Event, zone *time.Location) string {
 		case h.State == board.Down || h.State == board.Never:
 			ill = append(ill, h.Name+" has sent nothing yet")
 		case lost > 0:
-			ill = append(ill, h.Name+" has lost "+board.Count(lost, "GPU"))
+			ill = append(ill, h.Name+" has lost "+board.Number(lost, "GPU"))
 		}
 	}
 	add("Free now", free, summaryHosts, "; ")

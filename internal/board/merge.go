@@ -343,8 +343,8 @@ func latest(a, b time.Time) time.Time {
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// Count writes a number of things: "1 host", "2 hosts".
-func Count(n int, what string) string {
+// Number writes a number of things: "1 host", "2 hosts".
+func Number(n int, what string) string {
 	if n != 1 {
 		what += "s"
 	}

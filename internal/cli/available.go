@@ -61,7 +61,7 @@ func (a *app) availableCommand() *cobra.Command {
 			slices := w.Request
 			slices.MIG = true
 			if n := len(slices.Choose(b, mine)); n > 0 && !w.MIG && (w.limit == 0 || !enough) {
-				fmt.Fprintf(a.stderr, "gpuboard: %s can be had with --mig\n", board.Count(n, "MIG slice"))
+				fmt.Fprintf(a.stderr, "gpuboard: %s can be had with --mig\n", board.Number(n, "MIG slice"))
 			}
 			if enough {
 				a.warnOfBookings(open, mine, look)
@@ -102,9 +102,9 @@ type wanted struct {
 // count is so many of what is wanted, in words.
 func (w *wanted) count(n int) string {
 	if w.Slices() {
-		return board.Count(n, "MIG slice")
+		return board.Number(n, "MIG slice")
 	}
-	return board.Count(n, "GPU")
+	return board.Number(n, "GPU")
 }
 
 // flags declares what available and wait have in common.

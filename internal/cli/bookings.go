@@ -131,7 +131,7 @@ func (e *editor) prune(ctx context.Context, before string) error {
 		_, err = fmt.Fprintf(e.app.stdout, "no booking ended before %s\n", e.moment(end))
 		return err
 	}
-	_, err = fmt.Fprintf(e.app.stdout, "moved %s that ended before %s to %s\n", board.Count(len(moved), "booking"), e.moment(end), into)
+	_, err = fmt.Fprintf(e.app.stdout, "moved %s that ended before %s to %s\n", board.Number(len(moved), "booking"), e.moment(end), into)
 	return err
 }
 

@@ -100,5 +100,5 @@ func (a *app) pretended(at string) (func() time.Time, error) {
 
 func (a *app) sayDone(report sitegen.Report) {
 	fmt.Fprintf(a.stderr, "gpuboard: %s, %d of %s free; %d files written, %d unchanged, %d removed\n",
-		board.Count(report.Board.Totals.Hosts, "host"), report.Board.Totals.Free(), board.Count(report.Board.Totals.GPUs, "GPU"), report.Written, report.Same, report.Removed)
+		board.Number(report.Board.Totals.Hosts, "host"), report.Board.Totals.Free(), board.Number(report.Board.Totals.GPUs, "GPU"), report.Written, report.Same, report.Removed)
 }

@@ -45,7 +45,7 @@ func (d *examination) hooks() {
 		d.bad("notify:failing", mend, "%s: %v", where, t.Err)
 	}
 	if well {
-		d.ok("notify:ok", "%s configured, and none has failed recently", board.Count(len(d.Config.Hooks), "hook"))
+		d.ok("notify:ok", "%s configured, and none has failed recently", board.Number(len(d.Config.Hooks), "hook"))
 	}
 }
 

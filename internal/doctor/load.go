@@ -42,7 +42,7 @@ func (d *examination) dropLoads(all *spool.Drops, data string, hosts []string) {
 			d.bad("drop:unswept", mend, "the drop of %s contains %d files that do not belong there", host, l.Stray)
 		}
 	}
-	d.ok("drop:ok", "%s in %s, %d MiB", board.Count(files, "file"), board.Count(len(hosts), "drop"), bytes>>20)
+	d.ok("drop:ok", "%s in %s, %d MiB", board.Number(files, "file"), board.Number(len(hosts), "drop"), bytes>>20)
 	disk, _ := fileSystemOf(data)
 	switch {
 	case len(open) > 0:

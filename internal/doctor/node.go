@@ -94,7 +94,7 @@ func (d *examination) readings(ctx context.Context, host string) {
 		if every > 0 && took > every/2 {
 			d.bad("smi:slow", "nvidia-smi -pm 1    (keeps the driver loaded), or set every: to more", "reading this node takes %v; its interval is %v", took.Round(time.Millisecond), every)
 		} else {
-			d.ok("smi:ok", "nvidia-smi shows %s with driver %s, in %v", board.Count(len(snap.GPUs), "GPU"), snap.DriverVersion, took.Round(time.Millisecond))
+			d.ok("smi:ok", "nvidia-smi shows %s with driver %s, in %v", board.Number(len(snap.GPUs), "GPU"), snap.DriverVersion, took.Round(time.Millisecond))
 		}
 	}
 	// Without a process on a GPU there was nothing to ask ps about.
@@ -308,7 +308,7 @@ func (d *examination) registered(ctx context.Context, host string) {
 		}
 		return
 	}
-	d.bad("register:missing", d.own("register"), "Consul knows %s, and %s is not among them", board.Count(len(answer.Hosts), "host"), host)
+	d.bad("register:missing", d.own("register"), "Consul knows %s, and %s is not among them", board.Number(len(answer.Hosts), "host"), host)
 }
 
 // askConsul asks which hosts there are, and tells when that does not work.

@@ -55,7 +55,7 @@ func (d *examination) web(ctx context.Context) {
 			d.bad("discovery:empty", "gpuboard register on the nodes; deploy/consul/acl-generator.hcl has the policy that the token needs",
 				"Consul answers, and names no host of service %s: nobody has registered, or the token may not read it", d.Config.String("consul.service"))
 		} else if ok {
-			d.ok("discovery:ok", "Consul lists %s", board.Count(len(answer.Hosts), "host"))
+			d.ok("discovery:ok", "Consul lists %s", board.Number(len(answer.Hosts), "host"))
 		}
 	} else {
 		d.note("discovery:off", d.own("doctor web --consul-enabled"), "Consul is not used; the hosts are those in the configuration, and those that send data")
@@ -141,7 +141,7 @@ func (d *examination) bookings(data, state string) {
 			d.bad(p.Code, "edit "+shell.Quote(names), "%s", placed(p))
 		}
 		if len(problems) == 0 {
-			d.ok("aliases:ok", "%s has %s", names, board.Count(len(known), "other name"))
+			d.ok("aliases:ok", "%s has %s", names, board.Number(len(known), "other name"))
 		}
 	case !errors.Is(err, fs.ErrNotExist) || d.Config.String("aliases") != "":
 		d.bad("aliases:unreadable", "ls -l "+shell.Quote(names), "%v", err)
@@ -170,7 +170,7 @@ func (d *examination) bookings(data, state string) {
 		d.bad(p.Code, mend, "%s", placed(p))
 	}
 	if len(calendar.Problems) == 0 {
-		d.ok("booking:ok", "%s has %s and no errors", path, board.Count(len(calendar.Bookings), "booking"))
+		d.ok("booking:ok", "%s has %s and no errors", path, board.Number(len(calendar.Bookings), "booking"))
 	}
 }
 
@@ -202,7 +202,7 @@ func (d *examination) generation(site string) {
 		d.bad("site:old", d.own("generate -v")+"; crontab -l; systemctl status gpuboard-generate.timer gpuboard-watch", "the last generation is %v old", age.Round(time.Second))
 		return
 	}
-	d.ok("site:fresh", "the last generation is %v old, with %s", max(age, 0).Round(time.Second), board.Count(health.ProblemCount, "problem"))
+	d.ok("site:fresh", "the last generation is %v old, with %s", max(age, 0).Round(time.Second), board.Number(health.ProblemCount, "problem"))
 }
 
 // siteMedium notes a large site on a disk: in memory it is written several times as fast.

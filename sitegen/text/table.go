@@ -117,7 +117,7 @@ func (t *textPage) countGPUs(gpus []*board.GPU) string {
 	if n == 0 {
 		return ""
 	}
-	return " (" + board.Count(n, "GPU") + ")"
+	return " (" + board.Number(n, "GPU") + ")"
 }
 
 func (t *textPage) tableRule(cols []textColumn) {
