@@ -109,7 +109,8 @@ func (f *File) read(opts Options) ([]byte, *Calendar) {
 	return data, cal
 }
 
-// emptied is the problem of a file that had bookings and has none. It is public, so it names no directory.
+// emptied is the problem of a file that had bookings and has none. It is public, so it names no
+// directory: for a copy in another one, doctor says what to type.
 func (f *File) emptied(good string, data []byte, n int) snapshot.Problem {
 	what := "empty"
 	if data == nil {
@@ -120,9 +121,13 @@ func (f *File) emptied(good string, data []byte, n int) snapshot.Problem {
 		stood, counts = "1 booking stood", "counts"
 	}
 	name := filepath.Base(f.path)
+	restore := "with: " + shell.Join("cp", filepath.Base(good), name)
+	if filepath.Dir(good) != filepath.Dir(f.path) {
+		restore = "with the command that gpuboard doctor web names"
+	}
 	return snapshot.Problem{Code: "booking:emptied", File: name, Message: snapshot.Text(fmt.Sprintf(
-		"the file is %s, and %s in it, which still %s: restore it with: %s; or start anew with: echo '{}' > %s",
-		what, stood, counts, shell.Join("cp", filepath.Base(good), name), shell.Quote(name)), snapshot.MaxTextBytes)}
+		"the file is %s, and %s in it, which still %s: restore it %s; or start anew with: echo '{}' > %s",
+		what, stood, counts, restore, shell.Quote(name)), snapshot.MaxTextBytes)}
 }
 
 // Intact returns an error that wraps [ErrBroken] if a content must not be changed: it

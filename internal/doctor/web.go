@@ -152,7 +152,8 @@ func (d *examination) bookings(data, state string) {
 	}
 	file := d.Config.Bookings(path)
 	calendar := file.Load(booking.Options{Aliases: aliases, Now: d.Node.Now(), DayStarts: d.Config.BookingZone(false).DayStarts})
-	if held, err := file.Read(); held == nil && err == nil && !calendar.Broken {
+	held, err := file.Read()
+	if held == nil && err == nil && !calendar.Broken {
 		d.note("booking:none", "gpuboard init web DIR writes an example", "there is no %s, and no booking", path)
 		return
 	}
@@ -166,6 +167,10 @@ func (d *examination) bookings(data, state string) {
 			mend = "ls -l " + shell.Quote(path)
 		case "booking:vanished":
 			mend = "gpuboard bookings --log"
+		case "booking:emptied":
+			if lost, ok := errors.AsType[*booking.RestorableError](file.Intact(held)); ok {
+				mend = lost.Hint
+			}
 		}
 		d.bad(p.Code, mend, "%s", placed(p))
 	}
