@@ -84,6 +84,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"cut in the CRC", whole[:len(whole)-2], BadGzip},
 		{"cut in the header", whole[:5], BadGzip},
 		{"a larger file than allowed", bytes.Repeat([]byte{7}, MaxFileBytes+1), BadTooLarge},
+		{"one as large as allowed", bytes.Repeat([]byte{7}, MaxFileBytes), BadGzip},
 		{"a bomb", bomb(64), BadTooLarge},
 		{"a second member", append(bytes.Clone(whole), whole...), BadTrailing},
 		{"bytes after the gzip stream", append(bytes.Clone(whole), 0), BadTrailing},
@@ -426,6 +427,12 @@ func TestTime(t *testing.T) {
 		var got Time
 		if err := json.Unmarshal([]byte(`"`+in+`"`), &got); (err == nil) != want {
 			t.Errorf("%s was read as %v, %v", in, got, err)
+		}
+	}
+	long := strings.Repeat("5", 41)
+	for in, want := range map[string]string{long: "time is no string: " + long[:40] + "...", `"` + long + `"`: `time is not RFC 3339: "` + long[:40] + `..."`} {
+		if err := new(Time).UnmarshalJSON([]byte(in)); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", in, err, want)
 		}
 	}
 	if data, err := TimeOf(when.AddDate(7000, 0, 0)).MarshalJSON(); err == nil {

@@ -219,3 +219,15 @@ func TestTenths(t *testing.T) {
 		}
 	}
 }
+
+// TestSamplesOfCardsWithOneUUID: which of them a sample is of, its number alone says.
+func TestSamplesOfCardsWithOneUUID(t *testing.T) {
+	s := &Snapshot{GPUs: []GPU{{Index: 0, UUID: "GPU-0"}, {Index: 1, UUID: "GPU-1"}, {Index: 2, UUID: "GPU-0"}}}
+	got := ""
+	for _, g := range s.Sample().GPUs {
+		got += fmt.Sprintf("%d=%s ", g.Index, g.UUID)
+	}
+	if want := "0= 1=GPU-1 2= "; got != want {
+		t.Errorf("samples of %q, want %q", got, want)
+	}
+}
