@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -16,7 +15,6 @@ import (
 
 	"modernc.org/sqlite"
 
-	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/snapshot"
 )
 
@@ -158,7 +156,7 @@ func (s *Store) dsn() string {
 func (s *Store) connect(ctx context.Context, now time.Time, anew bool) error {
 	info, err := os.Lstat(s.path)
 	if err == nil && !info.Mode().IsRegular() {
-		return &fs.PathError{Op: "opening", Path: s.path, Err: fmt.Errorf("%w: it is a %s", atomicfile.ErrNotRegular, atomicfile.Kind(info.Mode()))}
+		return errors.New("it is not a regular file: move it away")
 	}
 	anew = anew || err == nil && info.Size() == 0
 	db, err := sql.Open("sqlite", s.dsn())

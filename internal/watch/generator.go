@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,7 +127,14 @@ func openHistory(cfg *config.Config, now func() time.Time) func(context.Context,
 		return nil
 	}
 	return func(ctx context.Context, _ time.Time) (*history.Store, error) {
-		return history.Open(ctx, filepath.Join(cfg.String("state"), "history.db"), now(), history.Options{
+		db, err := filepath.Abs(filepath.Join(cfg.String("state"), "history.db"))
+		if err != nil {
+			return nil, err
+		}
+		if info, err := os.Lstat(db); err == nil && !info.Mode().IsRegular() {
+			return nil, &fs.PathError{Op: "opening", Path: db, Err: fmt.Errorf("%w: it is a %s", atomicfile.ErrNotRegular, atomicfile.Kind(info.Mode()))}
+		}
+		return history.Open(ctx, db, now(), history.Options{
 			Raw: cfg.Duration("history.raw"), Five: cfg.Duration("history.five_minutes"), Hourly: cfg.Duration("history.hourly"), Once: cfg.Once,
 		})
 	}
