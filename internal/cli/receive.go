@@ -34,8 +34,8 @@ func (a *app) receiveCommand() *cobra.Command {
 			if !cfg.Given("listen") || cfg.InFile("listen") { // the file's is the web server's
 				listen = "127.0.0.1:2222"
 			}
-			// A push is small, and waits for the network and the disk. On more processors the same
-			// takes a tenth more, because threads wake each other. What the environment says, counts.
+			// A push is small, and waits for the network and the disk. With more processors it takes a
+			// tenth more time of them, because threads wake each other.
 			if a.getenv("GOMAXPROCS") == "" {
 				defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 			}

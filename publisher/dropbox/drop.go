@@ -19,13 +19,11 @@ import (
 )
 
 const (
-	maxAhead   = 26 * time.Hour // an hour file from further in the future would outlive its time
-	maxTemps   = 4              // at once in one session
-	maxHandles = 16             // opened and not closed, in one session
-	maxListed  = 4096           // directory entries looked at
+	maxAhead = 26 * time.Hour // an hour file from further in the future would outlive its time
+	maxTemps = 4              // at once in one session
 
-	// A session looks at what its drop holds before so many uploads. With two days of hour
-	// files, a look takes as long as all else of a push.
+	// lookFiles is how many files a session may upload before it counts those of its drop again.
+	// With two days of hour files, counting them takes as long as the rest of a push.
 	lookFiles = 32
 )
 
@@ -43,7 +41,7 @@ type session struct {
 
 	mu       sync.Mutex
 	temps    map[string]*upload // created in this session and not renamed yet
-	files    int                // how many it may upload until it looks at the drop again
+	files    int                // how many it may upload until it counts those of the drop again
 	bytes    int64              // of them together
 	verified bool               // it has brought a bundle of its own host
 }
@@ -128,7 +126,8 @@ func (s *session) Filewrite(r *sftp.Request) (io.WriterAt, error) {
 	return u, nil
 }
 
-// room reports whether the drop has room for another file.
+// room reports whether the drop has room for another file. What other sessions of the host upload
+// meanwhile is not in what it counted, so together they may exceed the limits a little.
 func (s *session) room() bool {
 	if s.files > 0 && s.bytes >= s.limits.FileBytes {
 		return true
@@ -198,7 +197,7 @@ func (s *session) PosixRename(r *sftp.Request) error {
 	}
 	delete(s.temps, from)
 	if to == spool.LatestName {
-		return nil // a power cut may undo it, and the node's next one replaces either
+		return nil // after a power cut it may have its old content, until the node's next push
 	}
 	dir, err := s.root.Open(".")
 	if err != nil {
