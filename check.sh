@@ -84,7 +84,7 @@ if [ ${#packages[@]} = 0 ] && ! $quick; then
 	# is what measurements and tests of size are made of, the demo's truth what tests of
 	# others compare with; what hides a secret is called by reflection.
 	product=$(go list -deps -f '{{with .Module}}{{if .Main}}{{$.ImportPath}}{{end}}{{end}}' . | paste -sd '|')
-	dead=$(tool deadcode -filter "^($product)\$" ./... | grep -vE ': (NewLarge|Fleet\.(Truth|Collected)|slot\.between)$' || true)
+	dead=$(tool deadcode -filter "^($product)\$" ./... | grep -vE ': (NewLarge|Fleet\.(Uses|Collected))$' || true)
 	[ -z "$dead" ] || broken "only tests call these functions, or nobody does: delete them, and let the tests call what the program calls
 $dead"
 fi
@@ -103,7 +103,7 @@ suite() {
 		sed -u '/^ *PASS .*\.\(Test\|Fuzz\)[A-Za-z0-9_]*\//d' || status=1
 }
 
-# summary prints what was skipped and why, the slowest tests, and the sum of it all.
+# summary prints what was skipped and why, the slowest tests, what failed in few words, and the sum of it all.
 summary() {
 	cat "$work"/*.json >"$work/all"
 	say "skipped, and why"
@@ -115,6 +115,11 @@ summary() {
 		END { for (why in n) printf "%4d  %s (%s%s)\n", n[why], why, first[why], (n[why] > 1 ? " and others" : "") }' "$work/skipped" | sort -rn
 	say "the slowest tests"
 	"$gotestsum" tool slowest --jsonfile "$work/all" --num 10 --threshold 100ms || true
+	if [ $status != 0 ]; then
+		say "failed; what the tests said is above in full"
+		"$gotestsum" --raw-command --format none --hide-summary skipped -- cat "$work/all" 2>&1 |
+			grep -E '^=== (FAIL|ERROR)|^ +[A-Za-z0-9_]+\.go:[0-9]+: ' | cut -c 1-600 | head -n 100 || true
+	fi
 	say "all tests"
 	cat "$work/sum"
 }

@@ -1,6 +1,8 @@
 package collector
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -144,6 +146,7 @@ func TestParseCgroup(t *testing.T) {
 		"1:name=systemd:/kubepods/besteffort/pod-1/" + id + "\n":                        "0123456789ab",
 		"0::/machine.slice/libpod-" + id + ".scope/container\n":                         "0123456789ab",
 		"0::/user.slice/user-1000.slice/user@1000.service/user.slice/crio-" + id + "\n": "0123456789ab",
+		"0::/system.slice/docker-" + id + ".scope (deleted)\n":                          "0123456789ab",
 		"0::/lxc/web-1/init.scope\n":                                                    "web-1",
 		"0::/lxc.payload.web-1\n":                                                       "web-1",
 		"0::/user.slice/user-1000.slice/session-3.scope\n":                              "",
@@ -152,6 +155,51 @@ func TestParseCgroup(t *testing.T) {
 	} {
 		if got := parseCgroup(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A user namespace is an account's own if it maps its uid alone. Containers of the host's, and of a daemon that
+// maps ranges, are anybody's. A zombie still has its container, and a process that ps does not show has none.
+func TestContainersAndTheirUserNamespaces(t *testing.T) {
+	const docker = "0::/system.slice/docker-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.scope\n"
+	const session = "0::/user.slice/user-1000.slice/session-3.scope\n"
+	const host = "         0          0 4294967295\n"
+	uid := new(int64(1000))
+	for name, tt := range map[string]struct {
+		cgroup, uidMap string
+		p              snapshot.Process
+		container, own bool
+	}{
+		"on the host":                        {session, host, snapshot.Process{UID: uid}, false, false},
+		"in a container":                     {docker, host, snapshot.Process{UID: uid}, true, false},
+		"rootless, its root":                 {docker, "         0       1000          1\n         1     100000      65536\n", snapshot.Process{UID: uid}, true, true},
+		"rootless, under the same uid":       {docker, "0 100000 1000\n1000 1000 1\n1001 101000 64536\n", snapshot.Process{UID: uid}, true, true},
+		"rootless, another of its uids":      {docker, "0 1000 1\n1 100000 65536\n", snapshot.Process{UID: new(int64(100999))}, true, false},
+		"somebody else's namespace":          {docker, "0 1001 1\n1 100000 65536\n", snapshot.Process{UID: uid}, true, false},
+		"a range of root's":                  {docker, "0 1000 2\n", snapshot.Process{UID: uid}, true, false},
+		"a daemon that maps all":             {docker, "0 100000 65536\n", snapshot.Process{UID: new(int64(100999))}, true, false},
+		"a map that cannot be read":          {docker, "", snapshot.Process{UID: uid}, true, false},
+		"a map that is none":                 {docker, "1000 1\n0 1000\n", snapshot.Process{UID: uid}, true, false},
+		"a zombie":                           {docker, host, snapshot.Process{UID: uid, Alive: new(false)}, true, false},
+		"a sandbox without a container":      {session, "1000 1000 1\n", snapshot.Process{UID: uid}, false, false},
+		"one whose pid is that of another":   {docker, host, snapshot.Process{Alive: new(false)}, false, false},
+		"one whose owner could not be asked": {docker, host, snapshot.Process{}, false, false},
+	} {
+		root := t.TempDir()
+		if err := os.Mkdir(filepath.Join(root, "77"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for file, content := range map[string]string{"cgroup": tt.cgroup, "uid_map": tt.uidMap} {
+			if err := os.WriteFile(filepath.Join(root, "77", file), []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tt.p.PID = 77
+		list := []snapshot.Process{tt.p}
+		containers(root, list)
+		if got := list[0]; (got.Container != "") != tt.container || got.OwnUserNamespace != tt.own {
+			t.Errorf("%s: container %q, own user namespace %t", name, got.Container, got.OwnUserNamespace)
 		}
 	}
 }

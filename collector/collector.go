@@ -38,8 +38,6 @@ type Options struct {
 	Host string
 	// Version is that of the program, for the snapshot.
 	Version string
-	// Interval is how often Collect is going to be called; 0 for once.
-	Interval time.Duration
 	// NvidiaSMI and PS are the programs: paths, or names to look for.
 	// Default nvidia-smi and ps.
 	NvidiaSMI, PS string
@@ -47,8 +45,8 @@ type Options struct {
 	SMIBudget, PSBudget time.Duration
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
-	// ProcRoot and EtcRoot are /proc and /etc if "".
-	ProcRoot, EtcRoot string
+	// Roots says where the host is read.
+	Roots hostinfo.Roots
 	// Kmsg is the kernel's log, /dev/kmsg if "". Where it cannot be read, the program
 	// Journal (journalctl) is run every few minutes; "" for none.
 	Kmsg, Journal string
@@ -80,7 +78,7 @@ type Collector struct {
 func New(opts Options) *Collector {
 	opts.NvidiaSMI = cmp.Or(opts.NvidiaSMI, "nvidia-smi")
 	opts.PS = cmp.Or(opts.PS, "ps")
-	opts.ProcRoot = cmp.Or(opts.ProcRoot, "/proc")
+	opts.Roots.Proc = cmp.Or(opts.Roots.Proc, "/proc")
 	opts.Kmsg = cmp.Or(opts.Kmsg, "/dev/kmsg")
 	opts.SMIBudget = cmp.Or(opts.SMIBudget, DefaultSMIBudget)
 	opts.PSBudget = cmp.Or(opts.PSBudget, DefaultPSBudget)
@@ -90,7 +88,8 @@ func New(opts Options) *Collector {
 	return &Collector{opts: opts, xids: kernellog.Log{}}
 }
 
-// Collect reads the node. Seq stays 0; the spool sets it. The only error is that of ctx,
+// Collect reads the node. Seq stays 0, which the spool sets, and so does
+// IntervalSeconds, which a loop sets. The only error is that of ctx,
 // if ctx ended before the reading.
 func (c *Collector) Collect(ctx context.Context) (*snapshot.Snapshot, error) {
 	c.mu.Lock()
@@ -98,22 +97,21 @@ func (c *Collector) Collect(ctx context.Context) (*snapshot.Snapshot, error) {
 	smiStarted := c.opts.Now()
 	s := &snapshot.Snapshot{
 		Schema: snapshot.Schema, Host: c.opts.Host,
-		CollectedAt:     snapshot.TimeOf(smiStarted),
-		Collector:       snapshot.Text(c.opts.Version, snapshot.MaxNameBytes),
-		IntervalSeconds: int(c.opts.Interval / time.Second),
-		Errors:          []snapshot.Problem{},
+		CollectedAt: snapshot.TimeOf(smiStarted),
+		Collector:   snapshot.Text(c.opts.Version, snapshot.MaxNameBytes),
+		Errors:      []snapshot.Problem{},
 	}
 	about := c.startHost()
 	xids := make(chan []kernellog.Event, 1)
 	go func() { xids <- c.kernelLogEvents(ctx, smiStarted) }()
 	c.gpus(ctx, s)
-	checkForgedNames(c.opts.ProcRoot, s)
+	checkForgedNames(c.opts.Roots.Proc, s)
 	c.addXIDs(s, <-xids)
 	if len(s.Processes) > 0 && ctx.Err() == nil {
 		c.addOwners(ctx, s, smiStarted)
 	}
 	c.finishHost(ctx, s, about)
-	shareNodeMemory(s)
+	ShareNodeMemory(s)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("reading this node: %w", context.Cause(ctx))
 	}
@@ -122,8 +120,8 @@ func (c *Collector) Collect(ctx context.Context) (*snapshot.Snapshot, error) {
 	return s, nil
 }
 
-// shareNodeMemory sets the memory of GPUs without memory of their own to the node's.
-func shareNodeMemory(s *snapshot.Snapshot) {
+// ShareNodeMemory sets the memory of GPUs without memory of their own to the node's.
+func ShareNodeMemory(s *snapshot.Snapshot) {
 	for i := range s.GPUs {
 		g, n := &s.GPUs[i], &s.Node
 		if !g.MemoryShared || g.Health == snapshot.HealthLost || g.MemoryTotal != nil || g.MemoryUsed != nil || n.MemoryTotal == nil || n.MemoryUsed == nil {
@@ -170,8 +168,7 @@ func (c *Collector) startHost() chan hostinfo.Info {
 		}
 	}
 	about := make(chan hostinfo.Info, 1)
-	roots := hostinfo.Roots{Proc: c.opts.ProcRoot, Etc: c.opts.EtcRoot}
-	go func() { about <- hostinfo.Read(roots) }()
+	go func() { about <- hostinfo.Read(c.opts.Roots) }()
 	return about
 }
 
@@ -223,7 +220,7 @@ func (c *Collector) gpus(ctx context.Context, s *snapshot.Snapshot) {
 	if r.hung == 0 && !r.timedOut {
 		c.labelMIG(ctx, program, s)
 	}
-	if inContainer(c.opts.ProcRoot) {
+	if inContainer(c.opts.Roots.Proc) {
 		markHiddenProcesses(s)
 	}
 }
@@ -258,8 +255,8 @@ func (c *Collector) noteHung(s *snapshot.Snapshot, r run) {
 	if r.hung == 0 {
 		return
 	}
-	_, started, _ := ProcStat(c.opts.ProcRoot, r.hung)
-	c.stuck = &hungProcess{PID: r.hung, Started: started, BootID: bootID(c.opts.ProcRoot), Since: c.opts.Now().UTC().Format(time.RFC3339)}
+	_, started, _ := ProcStat(c.opts.Roots.Proc, r.hung)
+	c.stuck = &hungProcess{PID: r.hung, Started: started, BootID: bootID(c.opts.Roots.Proc), Since: c.opts.Now().UTC().Format(time.RFC3339)}
 	unnoted := ""
 	if err := writeHung(c.opts.StateFile, *c.stuck); err != nil {
 		unnoted = " (" + err.Error() + ")"
@@ -273,7 +270,7 @@ func (c *Collector) stillHung() *hungProcess {
 	if c.stuck == nil {
 		c.stuck = readHung(c.opts.StateFile)
 	}
-	if c.stuck != nil && !c.stuck.alive(c.opts.ProcRoot) {
+	if c.stuck != nil && !c.stuck.alive(c.opts.Roots.Proc) {
 		c.stuck = nil
 		_ = os.Remove(c.opts.StateFile)
 	}
@@ -358,7 +355,7 @@ func (c *Collector) addOwners(ctx context.Context, s *snapshot.Snapshot, smiStar
 		report(s, "ps:failed", "ps failed (exit status %d); who owns the processes is not known: %s", r.exit, line)
 		return
 	}
-	there, contained := exists, inContainer(c.opts.ProcRoot)
+	there, contained := exists, inContainer(c.opts.Roots.Proc)
 	if contained {
 		// The pids are those of the host; here they are unused or belong to others.
 		there = func(int) bool { return true }
@@ -375,8 +372,8 @@ func (c *Collector) addOwners(ctx context.Context, s *snapshot.Snapshot, smiStar
 		report(s, "ps:hidden", "ps does not show %d processes that exist: "+
 			"/proc is mounted with hidepid; put this account into the group of its gid= option", unseen)
 	}
-	programs(c.opts.ProcRoot, s.Processes, up)
-	containers(c.opts.ProcRoot, s.Processes)
+	programs(c.opts.Roots.Proc, s.Processes, up)
+	containers(c.opts.Roots.Proc, s.Processes)
 }
 
 // maxQuickPIDs is how many processes are listed by pid.
@@ -408,7 +405,7 @@ func (c *Collector) began(now time.Time) func(int) (time.Time, bool) {
 		return nil
 	}
 	return func(pid int) (time.Time, bool) {
-		_, ticks, ok := ProcStat(c.opts.ProcRoot, pid)
+		_, ticks, ok := ProcStat(c.opts.Roots.Proc, pid)
 		if !ok || ticks > 1<<50 {
 			return time.Time{}, false
 		}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/collector/hostinfo"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/fakeps"
 	"gpuboard/internal/testenv/fakesmi"
@@ -149,9 +150,9 @@ func TestProcessesGetTheirOwners(t *testing.T) {
 	defunct := zombie(t)
 	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "mixed-4x-processes-535.xml"))
 	t.Setenv("GPUBOARD_FAKE_SMI_PIDS", fmt.Sprintf("%d,%d,%d,%d", worker.Process.Pid, dead, script.Process.Pid, defunct))
-	s := collect(t, patient(Options{Host: "n1", Version: "test", NvidiaSMI: fake(t, "nvidia-smi"), Interval: 20 * time.Second}))
+	s := collect(t, patient(Options{Host: "n1", Version: "test", NvidiaSMI: fake(t, "nvidia-smi")}))
 
-	if len(s.GPUs) != 4 || len(s.Errors) != 0 || s.Host != "n1" || s.IntervalSeconds != 20 || s.DriverVersion != "535.161.08" || s.BootID == "" || s.Seq != 0 {
+	if len(s.GPUs) != 4 || len(s.Errors) != 0 || s.Host != "n1" || s.IntervalSeconds != 0 || s.DriverVersion != "535.161.08" || s.BootID == "" || s.Seq != 0 {
 		t.Fatalf("%+v", s)
 	}
 	me := strconv.Itoa(os.Getuid())
@@ -196,12 +197,12 @@ func TestNoProcessIsDeadInAContainer(t *testing.T) {
 	dead, _ := gone(t)
 	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "new-595.xml"))
 	t.Setenv("GPUBOARD_FAKE_SMI_PIDS", strconv.Itoa(dead))
-	s := collect(t, patient(Options{NvidiaSMI: fake(t, "nvidia-smi"), ProcRoot: root}))
+	s := collect(t, patient(Options{NvidiaSMI: fake(t, "nvidia-smi"), Roots: hostinfo.Roots{Proc: root}}))
 	if !has(s, "ps:namespace") || s.Processes[0].Alive != nil || s.Processes[0].User != "" {
 		t.Errorf("%s %+v", problems(s), s.Processes)
 	}
 	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "trimmed-3of6-535.xml"))
-	s = collect(t, patient(Options{NvidiaSMI: fake(t, "nvidia-smi"), ProcRoot: root}))
+	s = collect(t, patient(Options{NvidiaSMI: fake(t, "nvidia-smi"), Roots: hostinfo.Roots{Proc: root}}))
 	if len(s.GPUs) != 3 || s.GPUs[0].ProcessesUnknown != "" || s.GPUs[1].ProcessesUnknown == "" {
 		t.Errorf("processes that a container does not see are known: %+v", s.GPUs)
 	}

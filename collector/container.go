@@ -30,7 +30,7 @@ func parseCgroup(text string) string {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		_, rest, _ := strings.Cut(line, ":")
-		_, path, ok := strings.Cut(rest, ":")
+		_, path, ok := strings.Cut(strings.TrimSuffix(rest, " (deleted)"), ":") // of a zombie
 		if !ok {
 			continue
 		}
@@ -49,18 +49,37 @@ func parseCgroup(text string) string {
 	return ""
 }
 
-// containers sets the container of every living process. Errors are not reported,
-// because most nodes have no containers.
+// containers sets, for each process that ps shows, the container and whether its user namespace maps its account
+// alone. Zombies have a container, too. Errors are not reported, because most nodes have no containers.
 func containers(procRoot string, list []snapshot.Process) {
-	container := perPID(func(pid int) string {
-		text, _ := atomicfile.Read(filepath.Join(procRoot, strconv.Itoa(pid), "cgroup"), maxCgroupBytes)
-		return parseCgroup(string(text))
-	})
+	read := func(pid int, file string) string {
+		text, _ := atomicfile.Read(filepath.Join(procRoot, strconv.Itoa(pid), file), maxCgroupBytes)
+		return string(text)
+	}
+	container := perPID(func(pid int) string { return parseCgroup(read(pid, "cgroup")) })
+	uidMap := perPID(func(pid int) string { return read(pid, "uid_map") })
 	for i := range list {
-		if p := &list[i]; p.Alive != nil && *p.Alive {
-			p.Container = container(p.PID)
+		p := &list[i]
+		if p.UID == nil {
+			continue
+		}
+		if p.Container = container(p.PID); p.Container != "" {
+			p.OwnUserNamespace = mapsAlone(uidMap(p.PID), *p.UID)
 		}
 	}
+}
+
+// mapsAlone reports whether a line of /proc/PID/uid_map maps this uid of the host and no other. An account without
+// privileges can map only its own uid. Maps that root makes have ranges: those of processes without a user
+// namespace of their own, and those of Docker's userns-remap.
+func mapsAlone(uidMap string, uid int64) bool {
+	for line := range strings.Lines(uidMap) {
+		fields := strings.Fields(line)
+		if len(fields) == 3 && fields[1] == strconv.FormatInt(uid, 10) && fields[2] == "1" {
+			return true
+		}
+	}
+	return false
 }
 
 // bootID returns the kernel's id of this boot, "" if it cannot be read.
@@ -80,7 +99,9 @@ const contextMiB = 32
 func markHiddenProcesses(s *snapshot.Snapshot) {
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
-		listed := slices.ContainsFunc(s.Processes, func(p snapshot.Process) bool { return p.GPU == g.Index && p.Computes() })
+		listed := slices.ContainsFunc(s.Processes, func(p snapshot.Process) bool {
+			return p.GPU == g.Index && p.Type != snapshot.Graphics && !p.Service()
+		})
 		unused := !g.MemoryShared && g.MemoryUsed != nil && *g.MemoryUsed < contextMiB
 		if g.ProcessesUnknown == "" && !listed && !unused {
 			g.ProcessesUnknown = "none is listed, and a container does not see those of others"

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gpuboard/collector/hostinfo"
 )
 
 // TestForgedProcessIsDoubted: a name that is laid out as nvidia-smi's
@@ -43,7 +45,7 @@ func TestForgedProcessIsDoubted(t *testing.T) {
 		if err := os.Symlink(c.exe, filepath.Join(proc, "77/exe")); err != nil {
 			t.Fatal(err)
 		}
-		s := collect(t, patient(Options{NvidiaSMI: smi, ProcRoot: proc}))
+		s := collect(t, patient(Options{NvidiaSMI: smi, Roots: hostinfo.Roots{Proc: proc}}))
 		if s.ProcessesKnownOf(&s.GPUs[0]) == c.doubted || has(s, "smi:process-name") != c.doubted || !s.ProcessesKnownOf(&s.GPUs[1]) {
 			t.Errorf("%.30q %.30q: %q, %s", c.cmdline, c.exe, s.GPUs[0].ProcessesUnknown, problems(s))
 		}

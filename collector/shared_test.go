@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/collector/hostinfo"
 	"gpuboard/internal/board"
 	"gpuboard/internal/inventory"
 )
@@ -52,7 +53,7 @@ func TestSharedMemory(t *testing.T) {
 		if err := os.WriteFile(file, []byte(r.Replace(string(text))), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		s := collect(t, patient(Options{NvidiaSMI: smi, ProcRoot: proc}))
+		s := collect(t, patient(Options{NvidiaSMI: smi, Roots: hostinfo.Roots{Proc: proc}}))
 		g := s.GPUs[0]
 		used := int64(-1)
 		if g.MemoryUsed != nil {
@@ -68,7 +69,7 @@ func TestSharedMemory(t *testing.T) {
 	if err := os.WriteFile(file, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if g := collect(t, patient(Options{NvidiaSMI: smi, ProcRoot: proc})).GPUs[0]; !g.MemoryShared || g.MemoryTotal != nil || g.MemoryUsed != nil {
+	if g := collect(t, patient(Options{NvidiaSMI: smi, Roots: hostinfo.Roots{Proc: proc}})).GPUs[0]; !g.MemoryShared || g.MemoryTotal != nil || g.MemoryUsed != nil {
 		t.Errorf("without the node's memory: %+v", g)
 	}
 }
@@ -126,14 +127,14 @@ func TestSharedMemoryNeedsKnownProcesses(t *testing.T) {
 			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			s := collect(t, patient(Options{Host: "spark", NvidiaSMI: smi, ProcRoot: c.root}))
+			s := collect(t, patient(Options{Host: "spark", NvidiaSMI: smi, Roots: hostinfo.Roots{Proc: c.root}}))
 			in := board.Input{Now: s.CollectedAt.Add(time.Second), Hosts: []inventory.Host{{Name: "spark"}}, Reports: map[string]board.Report{"spark": {Snapshot: s}}}
 			b, _ := board.Merge(in)
 			state := board.Unknown // a cut answer may have no GPU at all
 			for _, g := range b.Hosts[0].GPUs {
 				state = g.State
 			}
-			if state != c.want || b.Totals.Free() != 0 && c.want != board.Free {
+			if state != c.want || b.Totals.GPUs.Free() != 0 && c.want != board.Free {
 				t.Errorf("%s, memory %s: %s, want %s; %s", c.name, memory, state, c.want, problems(s))
 			}
 		}

@@ -15,6 +15,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
+// handshakeTimeout bounds connecting and logging in, also where the budget is small. A
+// larger budget gives half of itself: a server under load may take long to fork a session.
 const handshakeTimeout = 10 * time.Second
 
 // connection is one SFTP session with the TCP connection below it. Every request
@@ -90,7 +92,7 @@ func (p *Publisher) dial(ctx context.Context) (_ *connection, err error) {
 	if err != nil {
 		return nil, err
 	}
-	timeout := handshakeTimeout
+	timeout := max(handshakeTimeout, p.opts.Budget/2)
 	for _, hop := range route {
 		if hop.connectTimeout > 0 {
 			timeout = min(timeout, hop.connectTimeout)
@@ -143,7 +145,12 @@ func (p *Publisher) dial(ctx context.Context) (_ *connection, err error) {
 		if i+1 < len(route) {
 			next := route[i+1].addr()
 			if through, err = client.DialContext(dialCtx, "tcp", next); err != nil {
-				return nil, p.transportError(ctx, c, "connecting to "+next+" through "+hop.addr(), err)
+				failed := p.transportError(ctx, c, "connecting to "+next+" through "+hop.addr(), err)
+				if open, ok := errors.AsType[*ssh.OpenChannelError](err); ok && open.Reason == ssh.ConnectionFailed {
+					failed.Code, failed.retry = CodeRefused, true
+					failed.hint = "test whether sshd listens there: sftp " + p.sftpArgs()
+				}
+				return nil, failed
 			}
 		}
 	}

@@ -12,23 +12,34 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"gpuboard/internal/testenv/sshtest"
 )
 
 // TestCutWhileTheChannelOpens: a line that breaks after the login, before there is a session, may
-// work at the next push. A server that refuses the session answers so every time.
+// work at the next push, and so may a server that is at a limit. One that prohibits the session
+// answers so every time.
 func TestCutWhileTheChannelOpens(t *testing.T) {
+	reject := func(reason ssh.RejectionReason) func(net.Conn, ssh.NewChannel) {
+		return func(_ net.Conn, asked ssh.NewChannel) { _ = asked.Reject(reason, "no sessions") }
+	}
 	for name, c := range map[string]struct {
 		answer    func(net.Conn, ssh.NewChannel)
+		code      string
 		temporary bool
+		hint      string
 	}{
-		"cut":     {func(line net.Conn, _ ssh.NewChannel) { line.Close() }, true},
-		"refused": {func(_ net.Conn, asked ssh.NewChannel) { _ = asked.Reject(ssh.Prohibited, "no sessions") }, false},
+		"cut":              {func(line net.Conn, _ ssh.NewChannel) { line.Close() }, CodeNoSFTP, true, "sshd's log"},
+		"prohibited":       {reject(ssh.Prohibited), CodeNoSFTP, false, "sshd's log"},
+		"no such kind":     {reject(ssh.UnknownChannelType), CodeNoSFTP, false, "sshd's log"},
+		"shortage":         {reject(ssh.ResourceShortage), CodeBusy, true, "MaxSessions"},
+		"as sshd at limit": {reject(ssh.ConnectionFailed), CodeNoSFTP, true, "MaxSessions"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := answersChannels(t, c.answer)
 			o.Budget = 5 * time.Second
-			e := refused(t, open(t, o), newMemorySpool(LatestName), CodeNoSFTP)
-			if e.Temporary() != c.temporary || !strings.Contains(e.Hint(), "sshd's log") {
+			e := refused(t, open(t, o), newMemorySpool(LatestName), c.code)
+			if e.Temporary() != c.temporary || !strings.Contains(e.Hint(), c.hint) {
 				t.Errorf("temporary is %v: %v, hint %s", e.Temporary(), e, e.Hint())
 			}
 		})
@@ -93,4 +104,30 @@ func answersChannels(t *testing.T, answer func(net.Conn, ssh.NewChannel)) Option
 		}
 	}
 	return Options{Target: Target{Scheme: "sftp", User: "n", Host: "127.0.0.1", Port: port}, Identity: []string{identity}, KnownHosts: []string{known}, StateDir: dir}
+}
+
+// TestFailingIsToldOfAttemptsThatAreMadeAgain: Failing is called while Publish still tries, but not because a kept
+// connection broke.
+func TestFailingIsToldOfAttemptsThatAreMadeAgain(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Options{})
+	o := toServer(t, s, s.Port)
+	o.Keep, o.Budget = true, 2*time.Second
+	var told []string
+	o.Failing = func(err error) { told = append(told, Code(err)) }
+	p, src := open(t, o), newMemorySpool(LatestName)
+	publish(t, p, src)
+	if err := p.conn.base.Close(); err != nil {
+		t.Fatal(err)
+	}
+	src.set(LatestName, []byte("news"))
+	publish(t, p, src)
+	if len(told) != 0 {
+		t.Errorf("of a kept connection: %v", told)
+	}
+	p.disconnect()
+	s.Stop()
+	refused(t, p, newMemorySpool(LatestName), CodeRefused)
+	if len(told) == 0 || told[0] != CodeRefused {
+		t.Errorf("of a server that is away: %v", told)
+	}
 }

@@ -124,6 +124,13 @@ func (p *Publisher) transportError(ctx context.Context, c *connection, doing str
 		return configError(CodeAuth, "bring this node's public key to the web host: as /etc/ssh/gpudrop/ACCOUNT where sshd takes snapshots, as HOST.pub in the directory of keys where gpuboard receive does; then try: sftp "+p.sftpArgs(), wrapped)
 	case strings.Contains(text, "in response to channel open: <nil>"): // cut; or sshd that refuses its chroot, which every retry would repeat
 		return &Error{Code: CodeNoSFTP, hint: noSFTPHint, Err: fmt.Errorf("%s: the connection ended while the session opened", doing)}
+	case errors.As(err, &open) && open.Reason == ssh.ResourceShortage:
+		return &Error{
+			Code: CodeBusy, retry: true, Err: wrapped,
+			hint: "the server has no room for another session: look at its memory, and at MaxSessions in its sshd_config",
+		}
+	case errors.As(err, &open) && open.Reason == ssh.ConnectionFailed: // sshd's answer at its limit of sessions
+		return &Error{Code: CodeNoSFTP, Err: wrapped, hint: noSFTPHint + "; MaxSessions limits sessions"}
 	case errors.As(err, &open), strings.Contains(text, "in response to channel open"),
 		strings.Contains(text, "subsystem request failed"):
 		return configError(CodeNoSFTP, noSFTPHint, wrapped)

@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -31,11 +32,14 @@ func (b *loginBackoff) record(err error, now time.Time) {
 	}
 }
 
-// check returns the last refusal while the pause lasts, and nil after it.
+// check returns the last refusal while the pause lasts, with the time of the next attempt, and nil
+// after it.
 func (b *loginBackoff) check(now time.Time) error {
 	// A clock that was set back does not make the pause longer.
 	if b.refused == nil || !now.Before(b.until) || now.Before(b.until.Add(-b.pause)) {
 		return nil
 	}
-	return b.refused
+	e := *b.refused
+	e.Err = fmt.Errorf("%w; the next login is at %s", e.Err, b.until.UTC().Format(time.RFC3339))
+	return &e
 }

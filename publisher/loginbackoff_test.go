@@ -29,8 +29,9 @@ func TestLoginBackoff(t *testing.T) {
 	for n, want := range []time.Duration{30, 60, 120, 240, 300, 300} {
 		h.record(refused, now)
 		want *= time.Second
-		if h.check(now.Add(want-time.Second)) != error(refused) || h.check(now.Add(want)) != nil {
-			t.Errorf("refusal %d holds for %v, want %v", n+1, h.pause, want)
+		err, says := h.check(now.Add(want-time.Second)), "no; the next login is at "+now.Add(want).Format(time.RFC3339)
+		if err == nil || err.Error() != says || Code(err) != CodeAuth || h.check(now.Add(want)) != nil {
+			t.Errorf("refusal %d holds for %v, want %v: %v, want %s", n+1, h.pause, want, err, says)
 		}
 		if h.check(now.Add(-time.Hour)) != nil {
 			t.Error("the clock was set back, and the pause got longer")

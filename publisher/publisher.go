@@ -84,6 +84,9 @@ type Options struct {
 	StateDir string
 	// Log receives details at debug level; default: none.
 	Log *slog.Logger
+	// Failing is called with the error of an attempt that Publish makes again, in the goroutine of Publish; it may be
+	// nil. It is not called if a kept connection broke, because the next attempt opens a new one.
+	Failing func(error)
 
 	retryCap time.Duration
 	clock    func() time.Time
@@ -222,6 +225,7 @@ func (p *Publisher) push(ctx context.Context, left *queue, r *Report) error {
 	var last error
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		r.Attempts++
+		kept := p.conn != nil
 		err := p.attempt(ctx, left, r)
 		if err == nil {
 			return struct{}{}, nil
@@ -233,6 +237,9 @@ func (p *Publisher) push(ctx context.Context, left *queue, r *Report) error {
 			last = err
 		}
 		if e, ok := errors.AsType[*Error](err); ok && e.retry {
+			if p.opts.Failing != nil && !kept {
+				p.opts.Failing(p.withTarget(err))
+			}
 			return struct{}{}, err
 		}
 		return struct{}{}, backoff.Permanent(err)

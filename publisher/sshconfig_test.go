@@ -323,6 +323,10 @@ func TestProxyJump(t *testing.T) {
 	o.Budget = testBudget
 	within(t, open(t, o), newMemorySpool(LatestName), CodeTimeout)
 	resume()
+	last.Stop()
+	if e := refused(t, open(t, o), newMemorySpool(LatestName), CodeRefused); !e.Temporary() {
+		t.Errorf("a server that is away behind a jump host counts as a fault of the settings: %v", e)
+	}
 }
 
 // Times that are no times, or too long for a push, do not count; HOME may be all of a path.

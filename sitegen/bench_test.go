@@ -68,7 +68,7 @@ func (y *yard) generator(site, state string) *sitegen.Generator {
 	y.tb.Helper()
 	g, err := sitegen.New(sitegen.Options{
 		Data: y.path("data"), Site: y.path(site), State: y.path(state), History: y.store,
-		Inventory: func(_ context.Context, now time.Time) inventory.Inventory {
+		Inventory: func(_ context.Context, now time.Time, _ inventory.Known) inventory.Inventory {
 			return inventory.Inventory{Hosts: y.hosts, AsOf: now}
 		},
 		About: render.Site{Title: "GPU board", Zone: time.UTC, Interval: every},

@@ -25,7 +25,7 @@ import (
 // crowd is a snapshot of one GPU with n processes, each of another user.
 func crowd(n int) *snapshot.Snapshot {
 	s := &snapshot.Snapshot{Host: "gpu01", CollectedAt: snapshot.TimeOf(boardtest.Now.Add(-time.Second)), IntervalSeconds: 20, GPUsComplete: true,
-		GPUs: []snapshot.GPU{{UUID: "GPU-1", Name: "NVIDIA A100", Health: snapshot.HealthOK, MemoryTotal: new(int64(81920)), MemoryUsed: new(int64(80000)), UtilizationGPU: new(99)}}}
+		GPUs: []snapshot.GPU{{UUID: "GPU-1", Name: "NVIDIA A100", Health: snapshot.HealthOK, MemoryTotal: new(int64(81920)), MemoryUsed: new(int64(80000)), Readings: snapshot.Readings{UtilizationGPU: new(99)}}}}
 	for i := range n {
 		s.Processes = append(s.Processes, snapshot.Process{PID: 1000 + i, Type: snapshot.Compute, User: fmt.Sprintf("user%04d", i), Program: "train.py",
 			UsedMemory: new(int64(80000 / n)), Alive: new(true), StartedAt: &snapshot.Time{Time: boardtest.Now.Add(-time.Hour)}})
@@ -246,25 +246,60 @@ func TestSendersAreRemembered(t *testing.T) {
 	}
 }
 
+// TestNumbersAreReachable: a collector gives one number a second, since its node booted.
+func TestNumbersAreReachable(t *testing.T) {
+	now := time.Date(2026, 11, 20, 9, 42, 0, 0, time.UTC)
+	const far = 1_700_000_000
+	for _, test := range []struct {
+		name   string
+		uptime *int64
+		known  sender
+		seq    uint64
+		ok     bool
+	}{
+		{"the first of a boot", new(int64(30)), sender{}, 1, true},
+		{"a spool that was lost", new(int64(100)), sender{}, 100, true},
+		{"numbers by hand, shortly after", new(int64(100)), sender{}, 150, true},
+		{"far ahead of the uptime", new(int64(100)), sender{}, far, false},
+		{"far ahead of the uptime, and of what is known", new(int64(100)), sender{Boot: "b", Seq: 99, Seen: now.Add(-time.Second)}, far, false},
+		{"far ahead of the uptime, of a boot that is not known", new(int64(100)), sender{Boot: "a", Seq: far, Seen: now.Add(-time.Second)}, far + 1, false},
+		{"a container with an uptime of its own, and a spool that it has kept", new(int64(5)), sender{Boot: "b", Seq: 50_000, Seen: now.Add(-time.Hour)}, 50_180, true},
+		{"an uptime that cannot be", new(int64(1 << 40)), sender{}, uint64(now.Unix()) + 1, false},
+		{"an uptime that is not known", nil, sender{}, far, true},
+		{"an uptime that is not known, and more than a number a second", nil, sender{}, uint64(now.Unix()) + 1, false},
+	} {
+		mem := &memory{Senders: map[string][]sender{"gpu01": {test.known}}}
+		s := &snapshot.Snapshot{BootID: "b", Seq: test.seq, CollectedAt: snapshot.TimeOf(now), Node: snapshot.Node{UptimeSeconds: test.uptime}}
+		problem := mem.accept("gpu01", &snapshot.Bundle{BootID: "b", Snapshot: s}, now, now.Add(time.Hour))
+		if (problem == nil) != test.ok || problem != nil && problem.Code != snapshot.BadParse {
+			t.Errorf("%s: %+v", test.name, problem)
+		}
+	}
+}
+
 // TestSaltOfNames: names that stand for people stay the same, and change only where the salt is none.
 func TestSaltOfNames(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "salt")
-	first, err := siteSalt(path)
-	if err != nil || len(first) != 32 {
-		t.Fatalf("%d bytes, %v", len(first), err)
+	first, lost, err := siteSalt(path)
+	if err != nil || len(first) != 32 || lost != nil {
+		t.Fatalf("%d bytes, %v, %v", len(first), lost, err)
 	}
-	if again, err := siteSalt(path); err != nil || string(again) != string(first) {
-		t.Errorf("another salt the second time, %v", err)
+	if again, lost, err := siteSalt(path); err != nil || string(again) != string(first) || lost != nil {
+		t.Errorf("another salt the second time, %v, %v", lost, err)
 	}
-	for n, want := range map[int]int{0: 32, 15: 32, 16: 16, 64: 64} {
+	for n, want := range map[int]int{0: 32, 15: 32, 16: 16, 64: 64, 65: 32, 1 << 20: 32} {
 		if err := os.WriteFile(path, make([]byte, n), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if salt, err := siteSalt(path); err != nil || len(salt) != want {
-			t.Errorf("over a salt of %d bytes: %d bytes, %v", n, len(salt), err)
+		salt, lost, err := siteSalt(path)
+		if err != nil || len(salt) != want || (len(lost) == 1) != (want != n) {
+			t.Errorf("over a salt of %d bytes: %d bytes, %v, %v", n, len(salt), lost, err)
+		}
+		if again, lost, err := siteSalt(path); err != nil || string(again) != string(salt) || lost != nil {
+			t.Errorf("over a salt of %d bytes, the second time: another one, %v, %v", n, lost, err)
 		}
 	}
-	if salt, err := siteSalt(t.TempDir()); err == nil {
+	if salt, _, err := siteSalt(t.TempDir()); err == nil {
 		t.Errorf("a directory is the salt %q", salt)
 	}
 }

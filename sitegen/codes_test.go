@@ -71,7 +71,7 @@ type ending struct {
 	end func()
 }
 
-func (e ending) Hours(host string) ([]spool.HourFile, []snapshot.Problem) {
+func (e ending) Hours(host string) []spool.HourFile {
 	e.end()
 	return e.Drops.Hours(host)
 }
@@ -138,7 +138,7 @@ func TestOldInventory(t *testing.T) {
 	l := newLab(t)
 	for age, old := range map[time.Duration]bool{0: false, time.Minute: false, time.Minute + 1: true} {
 		r := l.generate(start, func(o *sitegen.Options) {
-			o.Inventory = func(_ context.Context, now time.Time) inventory.Inventory {
+			o.Inventory = func(_ context.Context, now time.Time, _ inventory.Known) inventory.Inventory {
 				return inventory.Inventory{Hosts: []inventory.Host{{Name: "atlas"}}, AsOf: now.Add(-age)}
 			}
 		})

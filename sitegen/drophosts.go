@@ -19,29 +19,19 @@ func DropHosts(data, legacySetting string) (inventory.Answer, error) {
 		return inventory.Answer{}, err
 	}
 	names, problems := d.Hosts()
-	hosts, more := inventory.Drops(names)
-	answer := inventory.Answer{Hosts: hosts, Problems: append(problems, more...)}
-	dir := LegacyDir(legacySetting, data)
-	if dir == "" {
-		return answer, nil
+	var older legacy.Data
+	if dir := LegacyDir(legacySetting, data); dir != "" {
+		if older, err = legacy.Hosts(dir); err != nil {
+			return inventory.Answer{}, fmt.Errorf("looking for the older scripts' files: %w", err)
+		}
 	}
-	found, err := legacy.Hosts(dir)
-	if err != nil {
-		return inventory.Answer{}, fmt.Errorf("looking for the older scripts' files: %w", err)
-	}
-	have := map[string]bool{}
-	for i := range answer.Hosts {
-		h := &answer.Hosts[i]
-		have[h.Name] = true
-		describe(h, found.Hosts[h.Name])
-	}
-	hosts, more = inventory.Drops(slices.DeleteFunc(slices.Sorted(maps.Keys(found.Hosts)), func(name string) bool { return have[name] }))
+	names = slices.AppendSeq(names, maps.Keys(older.Hosts))
+	slices.Sort(names)
+	hosts, more := inventory.Drops(slices.Compact(names))
 	for i := range hosts {
-		describe(&hosts[i], found.Hosts[hosts[i].Name])
+		describe(&hosts[i], older.Hosts[hosts[i].Name])
 	}
-	answer.Hosts = append(answer.Hosts, hosts...)
-	answer.Problems = append(answer.Problems, more...)
-	return answer, nil
+	return inventory.Answer{Hosts: hosts, Problems: append(problems, more...)}, nil
 }
 
 // describe gives a host what hosts.json says: its full name, or a title.

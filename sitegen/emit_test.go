@@ -69,7 +69,7 @@ func BenchmarkNews(b *testing.B) {
 		for i := range 8 {
 			var g board.GPU
 			g.Index, g.UUID, g.State = i, fmt.Sprintf("GPU-%08x-aaaa-bbbb-cccc-%012x", h, i), board.Busy
-			g.Processes = []board.Process{{Person: "mira"}}
+			g.Processes = []board.Process{{Person: "mira", Computes: true}}
 			host.GPUs = append(host.GPUs, g)
 		}
 		bd.Hosts = append(bd.Hosts, host)

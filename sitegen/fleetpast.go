@@ -3,8 +3,11 @@ package sitegen
 import (
 	"cmp"
 	"context"
+	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/board"
@@ -13,8 +16,7 @@ import (
 )
 
 const (
-	fleetName = pastDir + "/fleet.json"
-	dayName   = "2006-01-02T15Z" // of the beginning of a day, in UTC
+	fleetName = "fleet.json"
 	// lateBy is how long after its end a day can still change: what nodes could
 	// not send is kept for 48 h.
 	lateBy = 50 * time.Hour
@@ -23,9 +25,12 @@ const (
 	// hostDays is how many days of hosts one generation adds up that were never
 	// added up before.
 	hostDays = 2000
+	// maxFleetBytes bounds the file that is read back.
+	maxFleetBytes = 16 << 20
 )
 
-// fleetFile is the view of the fleet as it is kept.
+// fleetFile is the view of the fleet as it is kept for the generations in which it is not due, so that a process that
+// ends does not add the fleet up each time.
 type fleetFile struct {
 	Zone string            `json:"zone"`
 	Done time.Time         `json:"done"`
@@ -33,29 +38,22 @@ type fleetFile struct {
 	More bool              `json:"more"` // days are left to be added up
 }
 
-// A dayPast is one day of the site's zone, of 23, 24 or 25 hours, added up.
+// A dayPast is one day of the site's zone, of 23, 24 or 25 hours, added up by the hour.
 type dayPast struct {
-	Start time.Time             `json:"start"`
-	End   time.Time             `json:"end"`
-	Done  time.Time             `json:"done"`
-	Hours []render.FleetStep    `json:"hours"`
-	Free  map[string][]*float64 `json:"free"` // by model, a number for each hour
-	Users []history.UserTotal   `json:"users"`
-	Hosts []history.HostTotal   `json:"hosts"`
+	Start, End time.Time
+	history.Fleet
 }
 
-// renewFleet renews the view of the fleet when it is due. Days that are over and
-// complete are added up once, and kept.
-func (g *Generator) renewFleet(ctx context.Context, now time.Time, b *board.Board, person func(string) string, batch *atomicfile.Batch) error {
-	zone := g.opt.About.Zone
+// renewFleet renews the view of the fleet when it is due.
+func (g *Generator) renewFleet(ctx context.Context, now time.Time, b *board.Board, person func(string) string) error {
 	every := lookEvery
 	if len(b.Hosts) > 100 {
 		every = 3 * lookEvery
 	}
-	if f := g.charts.fleet; f != nil && !f.More && !f.Done.After(now) && f.Done.Truncate(every).Equal(now.Truncate(every)) {
+	if f := g.fleet; f != nil && !f.More && !f.Done.After(now) && f.Done.Truncate(every).Equal(now.Truncate(every)) {
 		return nil
 	}
-	days, more, err := g.readDays(ctx, now, b, batch)
+	days, more, err := g.readDays(ctx, now, b)
 	if err != nil {
 		return err
 	}
@@ -63,21 +61,25 @@ func (g *Generator) renewFleet(ctx context.Context, now time.Time, b *board.Boar
 	if err != nil {
 		return err
 	}
-	g.charts.fleet = &fleetFile{Zone: zone.String(), Done: now, Past: past, More: more}
-	if err := addPast(batch, fleetName, g.charts.fleet); err != nil {
-		return err
+	g.fleet = &fleetFile{Zone: g.opt.About.Zone.String(), Done: now, Past: past, More: more}
+	if g.opt.Pretend { // what was added up for another time is not kept for those who look now
+		return nil
 	}
-	return g.sweepPast(now.AddDate(0, 0, -370), batch)
+	return writeState(filepath.Join(g.opt.State, fleetName), g.fleet)
 }
 
 // loadFleet reads what an earlier process kept, unless it is at hand already.
 func (g *Generator) loadFleet() {
-	if g.charts.fleet != nil {
+	if g.fleet != nil {
 		return
 	}
 	f := &fleetFile{}
-	if g.readPast(fleetName, f) && f.Zone == g.opt.About.Zone.String() && f.Past != nil && f.Past.Sound() {
-		g.charts.fleet = f
+	data, err := atomicfile.Read(filepath.Join(g.opt.State, fleetName), maxFleetBytes)
+	if err != nil || json.Unmarshal(data, f) != nil {
+		return // it is added up again
+	}
+	if f.Zone == g.opt.About.Zone.String() && f.Past != nil && f.Past.Sound() {
+		g.fleet = f
 	}
 }
 
@@ -88,16 +90,18 @@ func modelsOf(b *board.Board) func(history.Key) string {
 		h := &b.Hosts[i]
 		for j := range h.GPUs {
 			g := &h.GPUs[j]
-			models[history.Key{Host: h.Name, GPU: render.PastKey(g)}] = g.ShortName
+			models[history.Key{Host: h.Name, GPU: g.Key()}] = g.ShortName
 		}
 	}
 	return func(k history.Key) string { return models[k] }
 }
 
-// readDays returns the days of the last year up to today, oldest first. more is
-// true when some are left for the next generation.
-func (g *Generator) readDays(ctx context.Context, now time.Time, b *board.Board, batch *atomicfile.Batch) (days []*dayPast, more bool, err error) {
-	oldest, err := g.opt.History.Oldest(ctx)
+// readDays returns the days of the last year up to today, oldest first. Days that cannot change any more are added
+// up once, and kept in history. more is true when some are left for the next generation.
+func (g *Generator) readDays(
+	ctx context.Context, now time.Time, b *board.Board,
+) (days []*dayPast, more bool, err error) {
+	oldest, newest, err := g.opt.History.Known(ctx)
 	if err != nil || oldest.IsZero() {
 		return nil, false, err
 	}
@@ -105,71 +109,35 @@ func (g *Generator) readDays(ctx context.Context, now time.Time, b *board.Board,
 	ends := history.Days(now.In(zone).AddDate(0, 0, -364), now, zone)
 	room := max(1, hostDays/max(len(b.Hosts), 1))
 	class := modelsOf(b)
-	for i := len(ends) - 2; i >= 0; i-- {
-		start, end := ends[i], ends[i+1]
-		if !end.After(oldest) {
-			break
+	for i := len(ends) - 2; i >= 0 && ends[i+1].After(oldest); i-- {
+		at := hoursOf(ends[i], ends[i+1])
+		// By a clock that jumped ahead, days would be complete that are not.
+		complete := now.After(ends[i+1].Add(lateBy)) && newest.After(ends[i+1].Add(lateBy))
+		fleet, kept := history.Fleet{}, false
+		if complete {
+			if fleet, kept, err = g.opt.History.KeptFleet(ctx, at); err != nil {
+				return nil, false, err
+			}
 		}
-		d := g.charts.days[start.Unix()]
-		if d == nil {
-			d = g.loadDay(start, end)
-		}
-		if d != nil && !d.due(now) {
-			g.charts.days[start.Unix()] = d
-			days = append(days, d)
-			continue
-		}
-		if d == nil && room == 0 {
+		if complete && !kept && room == 0 {
 			more = true
 			break // the rest is older still
 		}
-		if d == nil {
+		if !kept {
+			if fleet, err = g.opt.History.Fleet(ctx, at, class); err != nil {
+				return nil, false, err
+			}
+		}
+		if complete && !kept {
 			room--
+			if err := g.opt.History.KeepFleet(ctx, at, fleet); err != nil {
+				return nil, false, err
+			}
 		}
-		if d, err = g.readDay(ctx, start, end, now, class); err != nil {
-			return nil, false, err
-		}
-		g.charts.days[start.Unix()] = d
-		days = append(days, d)
-		if err := addPast(batch, dayFile(start), d); err != nil {
-			return nil, false, err
-		}
+		days = append(days, &dayPast{Start: ends[i].UTC(), End: ends[i+1].UTC(), Fleet: fleet})
 	}
 	slices.Reverse(days)
 	return days, more, nil
-}
-
-func dayFile(start time.Time) string {
-	return pastDir + "/day-" + start.UTC().Format(dayName) + ".json"
-}
-
-// due reports whether a day may look different by now.
-func (d *dayPast) due(now time.Time) bool {
-	switch {
-	case !now.After(d.Done):
-		return now.Before(d.Done) // a clock that went back
-	case !d.Done.Before(d.End.Add(lateBy)):
-		return false // complete
-	case d.Done.Before(d.End):
-		return true // it was not over
-	case now.After(d.End.Add(lateBy)):
-		return true // for the last time
-	default:
-		return now.Sub(d.Done) >= time.Hour
-	}
-}
-
-func (g *Generator) loadDay(start, end time.Time) *dayPast {
-	d := &dayPast{}
-	if !g.readPast(dayFile(start), d) || !d.Start.Equal(start) || !d.End.Equal(end) || len(d.Hours) != len(hoursOf(start, end))-1 {
-		return nil
-	}
-	for _, free := range d.Free {
-		if len(free) != len(d.Hours) {
-			return nil
-		}
-	}
-	return d
 }
 
 // hoursOf are the bounds of the hours of a day; the last is short where a zone
@@ -180,14 +148,6 @@ func hoursOf(start, end time.Time) []time.Time {
 		at = append(at, end)
 	}
 	return at
-}
-
-func (g *Generator) readDay(ctx context.Context, start, end, now time.Time, class func(history.Key) string) (*dayPast, error) {
-	fleet, err := g.opt.History.Fleet(ctx, hoursOf(start, end), class)
-	if err != nil {
-		return nil, err
-	}
-	return &dayPast{Start: start.UTC(), End: end.UTC(), Done: now, Hours: fleet.Steps, Free: fleet.Free, Users: fleet.Users, Hosts: fleet.Hosts}, nil
 }
 
 // sumUp makes the view of the fleet from its days.
@@ -203,7 +163,7 @@ func (g *Generator) sumUp(ctx context.Context, now time.Time, b *board.Board, pe
 	if err != nil {
 		return nil, err
 	}
-	today := []*dayPast{{Start: at[0], Hosts: last.Hosts}}
+	today := []*dayPast{{Start: at[0], Fleet: last}}
 	past.Spans[0] = render.FleetSpan{At: at, Steps: last.Steps, Free: last.Free, Coverage: coverageOf(today, at[0], end, b)}
 
 	zone := g.opt.About.Zone
@@ -250,7 +210,7 @@ func foldDays(days []*dayPast, midnights []time.Time, first, now time.Time, fold
 			span.At = append(span.At, at[h].UTC())
 			var step render.FleetStep
 			if d != nil {
-				step = meanStep(d.Hours[h:to])
+				step = meanStep(d.Steps[h:to])
 			}
 			span.Steps = append(span.Steps, step)
 			for name := range models {
@@ -376,7 +336,7 @@ func heat(days []*dayPast, from, now time.Time, zone *time.Location) (cells [7][
 			continue
 		}
 		at := hoursOf(d.Start, d.End)
-		for i, s := range d.Hours {
+		for i, s := range d.Steps {
 			if !at[i].Before(now) {
 				break
 			}

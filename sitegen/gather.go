@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -21,7 +22,7 @@ import (
 type Drops interface {
 	Hosts() ([]string, []snapshot.Problem)
 	Latest(host string) (*snapshot.Bundle, []byte, error)
-	Hours(host string) ([]spool.HourFile, []snapshot.Problem)
+	Hours(host string) []spool.HourFile
 	ReadHour(spool.HourFile) (*snapshot.Hour, error)
 	Sweep(host string, now, clock time.Time) (spool.Usage, error)
 }
@@ -37,8 +38,8 @@ func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in 
 		}
 		g.drops = d
 	}
-	inv := g.opt.Inventory(ctx, now)
-	in.Hosts = inv.Hosts
+	inv := g.opt.Inventory(ctx, now, mem.Hosts)
+	in.Hosts, mem.Hosts = inv.Hosts, inv.Known
 	in.Problems = append(in.Problems, inv.Problems...)
 	if inv.AsOf.Before(now.Add(-time.Minute)) {
 		in.InventoryAsOf = inv.AsOf
@@ -47,11 +48,14 @@ func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in 
 	aliases, _, problems := g.people()
 	in.Problems = append(in.Problems, problems...)
 	in.Person = aliases.Canonical
-	in.Calendar, err = booking.Load(g.opt.Comments, g.opt.State, g.opt.BookingZone, booking.Options{Aliases: aliases, Now: now, DayStarts: g.opt.DayStarts})
-	if err != nil {
+	options := booking.Options{Aliases: aliases, Now: now, DayStarts: g.opt.DayStarts}
+	if g.readOnly {
+		in.Calendar = g.opt.Bookings.Load(options)
+	} else if in.Calendar, err = booking.Load(g.opt.Comments, g.opt.State, g.opt.BookingZone, options); err != nil {
 		in.Problems = append(in.Problems, snapshot.Problem{Code: "state:unwritable", Message: atomicfile.WithCommand(err)})
 	}
 
+	in.Problems = append(in.Problems, g.zoneChange(mem, options)...)
 	names := make([]string, 0, len(in.Hosts))
 	for _, h := range in.Hosts {
 		names = append(names, h.Name)
@@ -121,4 +125,52 @@ func code(err error) string {
 		return c
 	}
 	return "bad:unreadable"
+}
+
+// zoneChange reports that another zone of comments.json moves bookings, until none is moved any more. The file does
+// not say which times are meant, so a person has to choose.
+func (g *Generator) zoneChange(mem *memory, opts booking.Options) []snapshot.Problem {
+	now := g.opt.BookingZone
+	if mem.BookingZone == "" {
+		mem.BookingZone = now.String()
+	}
+	if mem.BookingZone == now.String() {
+		return nil
+	}
+	was, err := time.LoadLocation(mem.BookingZone)
+	if err != nil {
+		return nil
+	}
+	moves, err := booking.Open(g.opt.Comments, now).Moved(was, opts)
+	if err != nil {
+		return nil // the file is broken, and the calendar says so
+	}
+	if len(moves) == 0 {
+		if !g.opt.Pretend {
+			mem.BookingZone = now.String()
+		}
+		return nil
+	}
+	first := moves[0]
+	message := fmt.Sprintf("times without an offset were read in %s before, and are read in %s now, "+
+		"which moves %s, such as %s: %s before, and %s now. "+
+		"If the times of before are meant: gpuboard bookings --keep times; "+
+		"if the words in the file are meant: gpuboard bookings --keep words",
+		was, now, board.Number(len(moves), "booking"), first.Now.Place(),
+		booking.Describe(first.Was.From, first.Was.Until, opts.Now, was),
+		booking.Describe(first.Now.From, first.Now.Until, opts.Now, now))
+	return []snapshot.Problem{{
+		Code: "booking:zone", File: filepath.Base(g.opt.Comments),
+		Message: snapshot.Text(message, snapshot.MaxTextBytes),
+	}}
+}
+
+// BookingZone returns the zone in which times without an offset in comments.json were last read without a doubt. It
+// is kept in the state directory.
+func BookingZone(state string) (*time.Location, error) {
+	m := (&Generator{opt: Options{State: state}}).recall()
+	if len(m.problems) > 0 || m.BookingZone == "" {
+		return nil, fmt.Errorf("no zone of the bookings can be read in %s", filepath.Join(state, memoryFile))
+	}
+	return time.LoadLocation(m.BookingZone)
 }

@@ -103,7 +103,7 @@ func TestMaskedSiteIsAnAllowList(t *testing.T) {
 	generate := func(at time.Time) *board.Board {
 		return l.generate(at, func(o *sitegen.Options) {
 			o.About, o.Public, o.PublicPrivacy = about, l.path("public"), masked
-			o.Inventory = func(_ context.Context, now time.Time) inventory.Inventory {
+			o.Inventory = func(_ context.Context, now time.Time, _ inventory.Known) inventory.Inventory {
 				return inventory.Inventory{Hosts: []inventory.Host{host}, AsOf: now,
 					Problems: []snapshot.Problem{{Code: "discovery:bad-meta", Message: "zq-inventory-qz", File: "zq-file-qz"}}}
 			}

@@ -17,6 +17,7 @@ import (
 
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/board"
+	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 )
 
@@ -36,12 +37,20 @@ const (
 
 // memory is what one generation leaves for the next.
 type memory struct {
+	Hosts inventory.Known `json:"hosts"`
 	Marks board.Marks     `json:"marks"`
 	Seen  map[string]seen `json:"seen"`
 	// Senders is who sent as each host lately, the one that is shown first.
 	Senders map[string][]sender `json:"senders"`
 	// Hours is which hour files of each host history has taken in.
 	Hours map[string]*hours `json:"hours"`
+	// HistoryBegan is when that history was made.
+	HistoryBegan time.Time `json:"history_began"`
+	// Drawn is when the charts of each host were last drawn.
+	Drawn map[string]time.Time `json:"drawn"`
+	// BookingZone is the zone in which times without an offset in comments.json were last read without a doubt; ""
+	// before the first generation.
+	BookingZone string `json:"booking_zone"`
 
 	problems   []snapshot.Problem
 	dir        string
@@ -95,7 +104,10 @@ const forgetHours = 24 * time.Hour
 // forgotten, and said.
 func (g *Generator) recall() *memory {
 	var mem memory
-	data, err := atomicfile.Read(filepath.Join(g.opt.State, memoryFile), maxMemoryBytes)
+	data, err := []byte(nil), fs.ErrNotExist
+	if g.opt.State != "" {
+		data, err = atomicfile.Read(filepath.Join(g.opt.State, memoryFile), maxMemoryBytes)
+	}
 	unreadable := err != nil && !errors.Is(err, fs.ErrNotExist)
 	if err == nil {
 		err = json.Unmarshal(data, &mem)
@@ -104,6 +116,7 @@ func (g *Generator) recall() *memory {
 		mem = memory{}
 	}
 	mem.dir, mem.good, mem.unreadable = g.opt.State, map[string]bundle{}, unreadable
+	mem.loaded = g.opt.State == ""
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		mem.problems = append(mem.problems, snapshot.Problem{Code: "state:forgotten", File: memoryFile,
 			Message: fmt.Sprintf("the state of the last generation cannot be read: %v", err)})

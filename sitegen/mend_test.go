@@ -21,7 +21,7 @@ import (
 func TestLeftoversAreSwept(t *testing.T) {
 	l := newLab(t)
 	const tail = "-AAAAAAAAAAAAAAAAAAAAAAAAAA"
-	left := []string{"state/.tmp-memory.json" + tail, "state/past/.tmp-fleet.json" + tail, "site/hosts/.tmp-index.html" + tail}
+	left := []string{"state/.tmp-memory.json" + tail, "state/.tmp-fleet.json" + tail, "site/hosts/.tmp-index.html" + tail}
 	stay := []string{"state/.tmp-young" + tail, "site/.tmp-notes", "site/.htaccess"}
 	for _, name := range append(slices.Clone(left), stay...) {
 		l.write(name, "half")
@@ -225,13 +225,13 @@ func TestHistoryIsClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.write("copy/history.db", string(data))
-	if oldest, err := open(l.path("copy/history.db")).Oldest(context.Background()); err != nil || !oldest.Equal(start.Truncate(24*time.Hour)) {
+	if oldest, _, err := open(l.path("copy/history.db")).Known(context.Background()); err != nil || !oldest.Equal(start.Truncate(24*time.Hour)) {
 		t.Errorf("a copy of the file begins at %v, want the day of %v (%v)", oldest, start, err)
 	}
 
 	theirs := open(l.path("theirs.db"))
 	run(func(o *sitegen.Options) { o.History = theirs })
-	if _, err := theirs.Oldest(context.Background()); err != nil {
+	if _, _, err := theirs.Known(context.Background()); err != nil {
 		t.Errorf("a history that was given is of no more use: %v", err)
 	}
 }
@@ -250,9 +250,9 @@ func TestMemorySurvivesAFailedRead(t *testing.T) {
 	l.swapForADirectory("state/memory.json")
 	r := l.generate(start.Add(time.Second), func(o *sitegen.Options) {
 		ask := o.Inventory
-		o.Inventory = func(ctx context.Context, now time.Time) inventory.Inventory {
+		o.Inventory = func(ctx context.Context, now time.Time, last inventory.Known) inventory.Inventory {
 			l.swapForADirectory("state/memory.json") // it can be read again
-			return ask(ctx, now)
+			return ask(ctx, now, last)
 		}
 	})
 	if after, err := os.ReadFile(l.path("state/memory.json")); err != nil || string(after) != string(before) || !said(r) {

@@ -177,7 +177,7 @@ func TestGenerationWithNowNotifiesNobody(t *testing.T) {
 	}
 	defer o.History.Close()
 	l.once(o, start)
-	remembered := []string{"state/events.json", "state/past/drawn.json"}
+	remembered := []string{"state/events.json", "state/fleet.json"}
 	for _, name := range remembered {
 		l.copy(name, "before/"+name)
 	}

@@ -129,7 +129,7 @@ func TestATornOlderFileKeepsTheLastGood(t *testing.T) {
 	}
 }
 
-// TestHostsOfDrops: those with a drop, then those of the older scripts, each with what hosts.json says.
+// TestHostsOfDrops: those with a drop and those of the older scripts by name, each with what hosts.json says.
 func TestHostsOfDrops(t *testing.T) {
 	l, _ := olderLab(t)
 	l.write("data/hosts.json", `{"atlas": "atlas.lab.example", "borg": "borg.lab.example", "cygnus": "cygnus", "delta": "The big one"}`)
@@ -139,7 +139,7 @@ func TestHostsOfDrops(t *testing.T) {
 		}
 	}
 	for setting, want := range map[string][]inventory.Host{
-		"":               {{Name: "atlas", Address: "atlas.lab.example"}, {Name: "zeta"}, {Name: "borg", Address: "borg.lab.example"}, {Name: "cygnus"}, {Name: "delta", Title: "The big one"}},
+		"":               {{Name: "atlas", Address: "atlas.lab.example"}, {Name: "borg", Address: "borg.lab.example"}, {Name: "cygnus"}, {Name: "delta", Title: "The big one"}, {Name: "zeta"}},
 		sitegen.NoLegacy: {{Name: "atlas"}, {Name: "zeta"}},
 	} {
 		got, err := sitegen.DropHosts(l.path("data"), setting)
@@ -160,7 +160,7 @@ func TestOlderFilesElsewhere(t *testing.T) {
 	if err := os.Mkdir(l.path("data"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	o.Inventory = func(_ context.Context, now time.Time) inventory.Inventory {
+	o.Inventory = func(_ context.Context, now time.Time, _ inventory.Known) inventory.Inventory {
 		return inventory.Inventory{Hosts: []inventory.Host{{Name: "atlas"}}, AsOf: now}
 	}
 	o.Legacy, o.LegacyZone = l.path("www"), time.UTC

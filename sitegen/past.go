@@ -42,10 +42,14 @@ func (g *Generator) ingest(ctx context.Context, now time.Time, hosts []inventory
 	if g.opt.History == nil || g.drops == nil {
 		return nil, nil
 	}
+	if began := g.opt.History.Created(); !began.Equal(mem.HistoryBegan) {
+		// It knows nothing of the hours that another one took in.
+		mem.HistoryBegan, mem.Hours = began, map[string]*hours{}
+	}
 	in := intake{history: g.opt.History, mem: mem, elsewhere: elsewhere}
 	for _, h := range hosts {
 		if b := mem.good[h.Name]; b.Bundle != nil && len(b.Samples) > 0 {
-			in.batch(h.Name, b.BootID, b.Samples)
+			in.batch(h.Name, b.BootID, b.Samples, false)
 		}
 	}
 	problems := g.opt.History.Problems(now)
@@ -78,8 +82,10 @@ type intake struct {
 	problems  []snapshot.Problem
 }
 
-func (in *intake) batch(host, boot string, samples []snapshot.Sample) {
-	in.batches = append(in.batches, history.Batch{Host: host, Boot: boot, Samples: samples, Elsewhere: in.elsewhere[host]})
+func (in *intake) batch(host, boot string, samples []snapshot.Sample, whole bool) {
+	in.batches = append(in.batches, history.Batch{
+		Host: host, Boot: boot, Samples: samples, Elsewhere: in.elsewhere[host], Whole: whole,
+	})
 }
 
 // hourName is the file of a finished hour.
@@ -91,7 +97,7 @@ func (in *intake) add(ctx context.Context, now time.Time, host, name string, hou
 	if hour == nil {
 		return
 	}
-	in.batch(host, hour.BootID, hour.Samples)
+	in.batch(host, hour.BootID, hour.Samples, true)
 	for i := range hour.Samples {
 		in.readings += len(hour.Samples[i].GPUs)
 	}
@@ -102,7 +108,7 @@ func (in *intake) add(ctx context.Context, now time.Time, host, name string, hou
 
 // give hands over what there is, and remembers the hours that history has taken in.
 func (in *intake) give(ctx context.Context, now time.Time) {
-	if _, err := in.history.IngestAll(ctx, now, in.batches); err != nil {
+	if err := in.history.IngestAll(ctx, now, in.batches); err != nil {
 		in.problems = []snapshot.Problem{{Code: historyCode(err), Message: err.Error()}}
 	} else {
 		for _, h := range in.hours {
@@ -136,7 +142,7 @@ func (g *Generator) finishedHours(host string, now time.Time, mem *memory, take 
 		return nil
 	}
 	h.Looked = now
-	files, _ := g.drops.Hours(host) // files that are no hour files are ignored
+	files := g.drops.Hours(host)
 	there := map[string]bool{}
 	for _, f := range files {
 		there[f.Name] = true

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/board"
 	"gpuboard/internal/history"
 	"gpuboard/internal/snapshot"
@@ -132,7 +131,7 @@ func TestHoursOfDaysAreAddedUp(t *testing.T) {
 	var days []*dayPast
 	for i := range 3 {
 		day := history.HostTotal{Host: "gpu01", FreeHours: float64(i + 1), KnownHours: float64(10 * (i + 1)), Covered: 12 * 3600}
-		days = append(days, &dayPast{Start: from.AddDate(0, 0, i-1), Hosts: []history.HostTotal{day}})
+		days = append(days, &dayPast{Start: from.AddDate(0, 0, i-1), Fleet: history.Fleet{Hosts: []history.HostTotal{day}}})
 	}
 	b := &board.Board{Hosts: []board.Host{{Name: "gpu02"}}} // which has sent nothing yet; gpu01 is gone
 	w := window(days, from, from.AddDate(0, 0, 2), b, func(name string) string { return name }, nil)
@@ -195,31 +194,6 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// TestDaysThatAreDue: a day is added up again while it may still change, each hour after it is over.
-func TestDaysThatAreDue(t *testing.T) {
-	end := time.Date(2026, 11, 19, 0, 0, 0, 0, time.UTC)
-	for name, tt := range map[string]struct {
-		done, now time.Duration // after its end
-		want      bool
-	}{
-		"at the same time":                 {-time.Hour, -time.Hour, false},
-		"by a clock that was set back":     {-time.Hour, -time.Hour - 1, true},
-		"while it lasts":                   {-time.Hour, -time.Hour + 1, true},
-		"just before its end":              {-1, 0, true},
-		"within an hour":                   {0, time.Hour - 1, false},
-		"an hour later":                    {0, time.Hour, true},
-		"at the end of its time":           {lateBy - time.Minute, lateBy, false},
-		"for the last time":                {lateBy - time.Minute, lateBy + 1, true},
-		"when all has come":                {lateBy, lateBy + 99*time.Hour, false},
-		"all has come, and the clock went": {lateBy, -time.Hour, true},
-	} {
-		d := &dayPast{Start: end.AddDate(0, 0, -1), End: end, Done: end.Add(tt.done)}
-		if got := d.due(end.Add(tt.now)); got != tt.want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-}
-
 // TestManyHostsAreAddedUpDayByDay: one generation of a large site adds up one new day, and says that there are more.
 func TestManyHostsAreAddedUpDayByDay(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -228,20 +202,19 @@ func TestManyHostsAreAddedUpDayByDay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	sample := snapshot.Sample{Seq: 1, At: now.Add(-36 * time.Hour), GPUs: []snapshot.GPUSample{{UUID: "GPU-1", Utilization: new(50)}}}
-	if _, err := store.IngestAll(t.Context(), now, []history.Batch{{Host: "gpu01", Boot: "b", Samples: []snapshot.Sample{sample}}}); err != nil {
-		t.Fatal(err)
+	for _, ago := range []time.Duration{6 * 24 * time.Hour, 0} {
+		at := now.Add(-ago)
+		sample := snapshot.Sample{Seq: 1, At: at, GPUs: []snapshot.GPUSample{{UUID: "GPU-1", Utilization: new(50)}}}
+		if err := store.IngestAll(t.Context(), at, []history.Batch{{Host: "gpu01", Boot: ago.String(), Samples: []snapshot.Sample{sample}}}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	g := &Generator{opt: Options{State: t.TempDir(), History: store, About: render.Site{Zone: time.UTC}}, charts: &charts{days: map[int64]*dayPast{}}}
-	batch, err := atomicfile.NewBatch(g.opt.State)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer batch.Abort()
+	g := &Generator{opt: Options{State: t.TempDir(), History: store, About: render.Site{Zone: time.UTC}}}
 	b := &board.Board{Hosts: make([]board.Host, hostDays)}
-	for i, want := range []int{1, 2, 2} {
-		days, more, err := g.readDays(t.Context(), now.Add(time.Duration(i)*time.Second), b, batch)
-		if err != nil || len(days) != want || more != (want < 2) {
+	// The last three days can still change, and are added up each time.
+	for i, want := range []int{4, 5, 6, 7, 7} {
+		days, more, err := g.readDays(t.Context(), now.Add(time.Duration(i)*time.Second), b)
+		if err != nil || len(days) != want || more != (want < 7) {
 			t.Errorf("generation %d: %d days, more to come: %v, %v", i, len(days), more, err)
 		}
 		for j := range days {
@@ -269,9 +242,9 @@ func TestHeat(t *testing.T) {
 	day := func(days int, held, free, utilization float64) *dayPast {
 		d := &dayPast{Start: from.AddDate(0, 0, days), End: from.AddDate(0, 0, days+1)}
 		for range 24 {
-			d.Hours = append(d.Hours, render.FleetStep{Reported: new(held + free), Held: &held, Free: &free, Utilization: &utilization})
+			d.Steps = append(d.Steps, render.FleetStep{Reported: new(held + free), Held: &held, Free: &free, Utilization: &utilization})
 		}
-		d.Hours[7] = render.FleetStep{} // nobody has seen it
+		d.Steps[7] = render.FleetStep{} // nobody has seen it
 		return d
 	}
 	days := []*dayPast{day(-7, 9, 9, 9), day(0, 3, 1, 50), day(7, 1, 1, 20)}
@@ -287,7 +260,7 @@ func TestHeat(t *testing.T) {
 	}
 }
 
-// TestChartsThatCannotBeRead: it is said once, and what was drawn before stays.
+// TestChartsThatCannotBeRead: it is said once, and what was added up before stays.
 func TestChartsThatCannotBeRead(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	store, err := history.Open(t.Context(), filepath.Join(t.TempDir(), "history.db"), now, history.Options{})
@@ -297,16 +270,12 @@ func TestChartsThatCannotBeRead(t *testing.T) {
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	g := &Generator{opt: Options{State: t.TempDir(), History: store, About: render.Site{Zone: time.UTC}}}
 	b := &board.Board{Hosts: []board.Host{{Name: "gpu01"}}}
-	for name, known := range map[string]*charts{
-		"all":    nil,
-		"charts": {drawn: map[string]time.Time{}, hosts: map[string]*hostCharts{}, fleet: &fleetFile{Done: now}},
-		"fleet":  {drawn: map[string]time.Time{"gpu01": now}, hosts: map[string]*hostCharts{}},
-	} {
-		g.charts = known
-		if _, problems := g.pageHistory(t.Context(), now, b, func(name string) string { return name }); len(problems) != 1 || problems[0].Code != "history:unreadable" {
-			t.Errorf("%s: problems %+v", name, problems)
+	for name, fleet := range map[string]*fleetFile{"nothing known": nil, "the fleet known": {Past: &render.FleetPast{}, Done: now}} {
+		g := &Generator{opt: Options{State: t.TempDir(), History: store, About: render.Site{Zone: time.UTC}}, fleet: fleet}
+		past, problems := g.pageHistory(t.Context(), now, b, func(name string) string { return name }, &memory{})
+		if len(problems) != 1 || problems[0].Code != "history:unreadable" || (past.Fleet != nil) != (fleet != nil) {
+			t.Errorf("%s: problems %+v, the fleet is known: %t", name, problems, past.Fleet != nil)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"gpuboard/internal/history"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/fleettest"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/render"
@@ -53,7 +55,7 @@ func newPastLab(t *testing.T, zone string, from, until time.Time, names ...strin
 		l.hosts = append(l.hosts, inventory.Host{Name: name})
 		l.host[name] = &hostTruth{}
 	}
-	l.uses = l.fleet.Truth(from, until)
+	l.uses = fleettest.Truth(l.fleet, from, until)
 	if err := os.MkdirAll(filepath.Join(l.dir, "state"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +71,7 @@ func (l *pastLab) generator() *sitegen.Generator {
 	l.t.Helper()
 	g, err := sitegen.New(sitegen.Options{
 		Data: filepath.Join(l.dir, "data"), Site: filepath.Join(l.dir, "site"), State: filepath.Join(l.dir, "state"), History: l.store,
-		Inventory: func(_ context.Context, now time.Time) inventory.Inventory {
+		Inventory: func(_ context.Context, now time.Time, _ inventory.Known) inventory.Inventory {
 			return inventory.Inventory{Hosts: l.hosts, AsOf: now}
 		},
 		Settings: board.Settings{ServiceAccounts: []string{"ci"}},
@@ -184,6 +186,7 @@ type useJSON struct {
 	Cost        float64  `json:"cost"`
 	CO2         float64  `json:"co2_kg"`
 	Free        float64  `json:"free_hours"`
+	Unknown     float64  `json:"unknown_hours"`
 	Known       float64  `json:"known_gpu_hours"`
 	Coverage    float64  `json:"coverage"`
 }
@@ -262,7 +265,7 @@ func TestPastCountsACardOnce(t *testing.T) {
 					snap := &snapshot.Snapshot{Schema: snapshot.Schema, Host: h.Name, BootID: l.boot, Seq: uint64(minute + 1), CollectedAt: snapshot.TimeOf(at.Add(time.Duration(i) * time.Second)),
 						IntervalSeconds: 60, GPUs: []snapshot.GPU{}, GPUsComplete: true, Processes: []snapshot.Process{}}
 					if has {
-						card := snapshot.GPU{UUID: "GPU-A", Name: "NVIDIA A100", Health: snapshot.HealthOK, MemoryTotal: new(int64(40960)), MemoryUsed: new(int64(20000)), UtilizationGPU: new(90)}
+						card := snapshot.GPU{UUID: "GPU-A", Name: "NVIDIA A100", Health: snapshot.HealthOK, MemoryTotal: new(int64(40960)), MemoryUsed: new(int64(20000)), Readings: snapshot.Readings{UtilizationGPU: new(90)}}
 						if test.sliced {
 							card.MIGMode = "Enabled"
 							card.MIGDevices = []snapshot.MIGDevice{{UUID: "MIG-" + h.Name, Profile: "3g.20gb"}}
@@ -305,4 +308,69 @@ func TestPastCountsACardOnce(t *testing.T) {
 			l.near("the GPU hours of hosts", sum(hosts.Windows[0].Hosts), test.hours, slack)
 		})
 	}
+}
+
+// TestHoursOfAHostAddUp: each hour known of a GPU is held, free or unknown, whatever could be read of its
+// processes, and people have no more than what was held.
+func TestHoursOfAHostAddUp(t *testing.T) {
+	const minutes, gpus = 60, 3
+	from := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	hosts := []string{"gpu01", "gpu02", "gpu03", "gpu04"}
+	l := newPastLab(t, "UTC", from, from, hosts...)
+	r := rand.New(rand.NewPCG(39, 10))
+	held, free, unknown := map[string]float64{}, map[string]float64{}, map[string]float64{}
+	for _, host := range hosts {
+		var samples []snapshot.Sample
+		var last *snapshot.Snapshot
+		kind := [gpus]int{r.IntN(3), r.IntN(3), r.IntN(3)}
+		for minute := range minutes {
+			s := &snapshot.Snapshot{Schema: snapshot.Schema, Host: host, BootID: l.boot, Seq: uint64(minute + 1), IntervalSeconds: 60,
+				CollectedAt: snapshot.TimeOf(from.Add(time.Duration(minute) * time.Minute)), GPUsComplete: true, Processes: []snapshot.Process{}}
+			for i := range gpus {
+				if r.IntN(8) == 0 {
+					kind[i] = r.IntN(3)
+				}
+				g := snapshot.GPU{Index: i, UUID: fmt.Sprintf("GPU-%s-%d", host, i), Name: "NVIDIA A100", Health: snapshot.HealthOK,
+					MemoryTotal: new(int64(40960)), MemoryUsed: new(int64(20000)), Readings: snapshot.Readings{UtilizationGPU: new(90)}}
+				switch kind[i] {
+				case 0:
+					free[host] += 1. / 60
+					g.MemoryUsed, g.UtilizationGPU = new(int64(0)), new(0)
+				case 1:
+					held[host] += 1. / 60
+					s.Processes = append(s.Processes, snapshot.Process{GPU: i, GPUUUID: g.UUID, PID: 77 + i, Type: snapshot.Compute, User: "kai",
+						UID: new(int64(1001)), Program: "python3", UsedMemory: new(int64(20000)), Alive: new(true)})
+				default:
+					unknown[host] += 1. / 60
+					g.ProcessesUnknown = "Insufficient Permissions"
+				}
+				s.GPUs = append(s.GPUs, g)
+			}
+			samples, last = append(samples, s.Sample()), s
+		}
+		l.push(host, samples[minutes-15:], last)
+		raw, err := snapshot.EncodeHour(&snapshot.Hour{Host: host, BootID: l.boot, Start: from, Samples: samples})
+		l.write(fmt.Sprintf("data/drop/%s/hour-%s-%s.jsonl.gz", host, from.Format("20060102T15"), l.boot[:8]), raw, err)
+	}
+	g := l.generator()
+	end := from.Add(minutes * time.Minute)
+	l.generate(g, end)
+	l.generate(g, end.Add(11*time.Minute)) // the turn of every host's hours has come
+
+	var users, of windowsJSON
+	l.read("api/v1/history/users.json", &users)
+	l.read("api/v1/history/hosts.json", &of)
+	if len(of.Windows) != 4 || len(of.Windows[0].Hosts) != len(hosts) {
+		t.Fatalf("the windows are %+v", of.Windows)
+	}
+	people := 0.0
+	for _, h := range of.Windows[0].Hosts {
+		const slack = 0.08 // what the last sample stands for
+		l.near("hours of "+h.Name+" that add up", h.GPUHours+h.Free+h.Unknown, h.Known, 0.002)
+		l.near("hours held of "+h.Name, h.GPUHours, held[h.Name], slack)
+		l.near("hours free of "+h.Name, h.Free, free[h.Name], slack)
+		l.near("hours unknown of "+h.Name, h.Unknown, unknown[h.Name], slack)
+		people += h.GPUHours
+	}
+	l.near("hours of people", users.Windows[0].Users[0].GPUHours, people, 0.01)
 }

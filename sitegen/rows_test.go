@@ -29,7 +29,7 @@ func TestAKnownGPUKeepsItsRow(t *testing.T) {
 				IntervalSeconds: 20, GPUsComplete: complete, Processes: []snapshot.Process{}}
 			for i, letter := range cards {
 				s.GPUs = append(s.GPUs, snapshot.GPU{Index: i, UUID: "GPU-" + strings.Repeat(string(letter), 8), Name: "NVIDIA A100", Health: snapshot.HealthOK,
-					MemoryTotal: new(int64(40960)), MemoryUsed: new(int64(4)), UtilizationGPU: new(0)})
+					MemoryTotal: new(int64(40960)), MemoryUsed: new(int64(4)), Readings: snapshot.Readings{UtilizationGPU: new(0)}})
 			}
 			raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: "gpu01", BootID: "b", Snapshot: s})
 			if err != nil {
@@ -76,8 +76,8 @@ func TestAKnownGPUKeepsItsRow(t *testing.T) {
 			{"acd", true, "free booked free lost", 1},
 		} {
 			b := next(step.cards, step.complete)
-			if got := states(b); got != step.want || b.Totals.GPUs != 4 {
-				t.Errorf("restart %v, after %q: %s of %d, want %s", restart, step.cards, got, b.Totals.GPUs, step.want)
+			if got := states(b); got != step.want || b.Totals.GPUs.All != 4 {
+				t.Errorf("restart %v, after %q: %s of %d, want %s", restart, step.cards, got, b.Totals.GPUs.All, step.want)
 			}
 			if n := losses(); n != step.losses {
 				t.Errorf("restart %v, after %q: the feed tells of %d losses, want %d", restart, step.cards, n, step.losses)
@@ -129,11 +129,11 @@ func TestSnapshotWithoutGPUs(t *testing.T) {
 	}
 	// With a number of GPUs in the inventory there are rows, and no loss is claimed.
 	b := l.generate(start.Add(time.Second), func(o *sitegen.Options) {
-		o.Inventory = func(_ context.Context, now time.Time) inventory.Inventory {
+		o.Inventory = func(_ context.Context, now time.Time, _ inventory.Known) inventory.Inventory {
 			return inventory.Inventory{Hosts: []inventory.Host{{Name: "gpu01", ExpectedGPUs: 2}}, AsOf: now}
 		}
 	}).Board
-	if b.Totals.ByState[board.Unknown] != 2 || strings.Contains(l.site()["health.json"], "gpu:missing") {
+	if b.Totals.GPUs.ByState[board.Unknown] != 2 || strings.Contains(l.site()["health.json"], "gpu:missing") {
 		t.Errorf("%+v with %+v, want two unknown ones that nobody misses", b.Totals, b.Problems)
 	}
 }

@@ -36,6 +36,7 @@ const (
 	maxOwn     = 4              // addresses, and GPUs, of a sender
 	sendersFor = 24 * time.Hour // how long one that was replaced is remembered
 	twinsFor   = time.Hour      // how long after the last turn two senders are named
+	burst      = 600            // how many numbers may come faster than one a second, as by hand
 )
 
 func senderOf(b *snapshot.Bundle, now time.Time) sender {
@@ -65,6 +66,19 @@ func (s sender) bundle() *snapshot.Bundle {
 	return &snapshot.Bundle{Snapshot: &snapshot.Snapshot{CollectedAt: snapshot.TimeOf(s.Collected)}}
 }
 
+// reachable is the largest number that a collector can have given: at most one a second, since the
+// node booted or, where a container has an uptime of its own, since the last number that is known.
+func reachable(s *snapshot.Snapshot, old sender, now time.Time) uint64 {
+	most, known := uint64(max(0, now.Unix())), uint64(0)
+	if up := s.Node.UptimeSeconds; up != nil {
+		if old.Seq > 0 {
+			known = old.Seq + uint64(max(0, now.Sub(old.Seen)/time.Second))
+		}
+		most = min(most, max(uint64(*up), known)+burst)
+	}
+	return most
+}
+
 // accept decides whether a bundle is news or a replay of an older one, and
 // remembers it. limit is the moment after which a node's clock is wrong.
 //
@@ -75,16 +89,17 @@ func (s sender) bundle() *snapshot.Bundle {
 func (m *memory) accept(host string, b *snapshot.Bundle, now, limit time.Time) (replay *snapshot.Problem) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if b.Snapshot.Seq > uint64(max(0, now.Unix())) { // a collector gives at most one number a second
-		return &snapshot.Problem{Code: snapshot.BadParse, Message: fmt.Sprintf(
-			"the snapshot's number is %d, more than one for each second since 1970", b.Snapshot.Seq)}
-	}
 	known := m.Senders[host]
 	s := senderOf(b, now)
 	var old sender
 	at := slices.IndexFunc(known, s.is)
 	if at >= 0 {
 		old = known[at]
+	}
+	if most := reachable(b.Snapshot, old, now); s.Seq > most {
+		return &snapshot.Problem{Code: snapshot.BadParse, Message: fmt.Sprintf(
+			"the snapshot's number is %d, and no collector can have reached more than %d: one for each second",
+			s.Seq, most)}
 	}
 	older := false
 	switch {

@@ -34,10 +34,13 @@ type Options struct {
 	// Comments and Aliases are files elsewhere than in Data; "" for
 	// comments.json and aliases.csv there.
 	Comments, Aliases string
+	// Bookings is Comments as Look reads it, with another copy that may stand in for it than the one in State;
+	// nil for that one.
+	Bookings *booking.File
 	// Templates is the directory of a site's own templates, "" for none.
 	Templates string
-	// Inventory answers which hosts should exist.
-	Inventory func(ctx context.Context, now time.Time) inventory.Inventory
+	// Inventory answers which hosts should exist, given what the last answer knew.
+	Inventory func(ctx context.Context, now time.Time, last inventory.Known) inventory.Inventory
 	// History is the store of samples, nil for none. Where it could not be opened
 	// OpenHistory, when not nil, is called in each generation until it can; what it
 	// opened is closed by [Generator.Close].
@@ -85,8 +88,14 @@ type Generator struct {
 	views []*view
 	// opened is the history that this generator opened itself.
 	opened *history.Store
-	// charts is what was read from history, which changes more slowly than the board.
-	charts *charts
+	// fleet is the view of the fleet, which changes more slowly than the board; nil before it was read.
+	fleet *fleetFile
+	// readOnly means that nothing is written: see Look.
+	readOnly bool
+	// rendered is the HTML of the notes of the last generation, by their Markdown.
+	rendered map[string]string
+	// lost is what New found damaged. The next generation reports it.
+	lost []snapshot.Problem
 }
 
 // ErrLocked is returned when another live generation holds the state directory.
@@ -102,24 +111,35 @@ type Report struct {
 // Degraded reports whether something that the site shows is not well.
 func (r Report) Degraded() bool { return r.Board != nil && len(r.Board.Problems) > 0 }
 
-// New makes the directories that are missing and refuses what can never work.
-func New(o Options) (*Generator, error) {
+// Look returns the board that a generation as of now would show, without history, and writes nothing. Without a
+// state directory it remembers nothing.
+func Look(ctx context.Context, o Options, now time.Time) (*board.Board, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	if o.Bookings == nil {
+		o.Bookings = booking.Open(o.Comments, o.BookingZone).WithCopy(o.State)
+	}
+	g := &Generator{opt: o, drops: o.Drops, readOnly: true}
+	in, err := g.gather(ctx, now.Round(0), g.recall())
+	if err != nil {
+		return nil, err
+	}
+	b, _ := board.Merge(in)
+	return b, nil
+}
+
+// complete makes paths absolute and sets defaults.
+func (o *Options) complete() error {
 	for _, dir := range []*string{&o.Data, &o.Site, &o.State, &o.Public} {
 		if *dir == "" {
 			continue
 		}
 		abs, err := filepath.Abs(*dir)
 		if err != nil {
-			return nil, fmt.Errorf("finding %s: %w", *dir, err)
+			return fmt.Errorf("finding %s: %w", *dir, err)
 		}
 		*dir = abs
-	}
-	if err := os.MkdirAll(o.State, 0o700); err != nil {
-		return nil, fmt.Errorf("making the state directory: %w", err)
-	}
-	views, err := newViews(&o)
-	if err != nil {
-		return nil, err
 	}
 	o.Comments = cmp.Or(o.Comments, filepath.Join(o.Data, "comments.json"))
 	o.Aliases = cmp.Or(o.Aliases, filepath.Join(o.Data, "aliases.csv"))
@@ -132,7 +152,22 @@ func New(o Options) (*Generator, error) {
 	o.About = o.About.WithDefaults()
 	o.BookingZone = cmp.Or(o.BookingZone, o.About.Zone)
 	o.LegacyZone = cmp.Or(o.LegacyZone, o.About.Zone)
-	return &Generator{opt: o, drops: o.Drops, views: views}, nil
+	return nil
+}
+
+// New makes the directories that are missing and refuses what can never work.
+func New(o Options) (*Generator, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.State, 0o700); err != nil {
+		return nil, fmt.Errorf("making the state directory: %w", err)
+	}
+	views, lost, err := newViews(&o)
+	if err != nil {
+		return nil, err
+	}
+	return &Generator{opt: o, drops: o.Drops, views: views, lost: lost}, nil
 }
 
 // within reports whether path is dir or lies below it.
@@ -167,8 +202,8 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	b, marks := draft.Board(recent)
 	b.Problems = append(b.Problems, lost...)
 	happened := g.news(b, now)
-	past, problems := g.pageHistory(ctx, now, b, in.Who)
-	b.Problems = slices.Concat(b.Problems, unopened, problems, g.sweep(now, interrupted))
+	past, problems := g.pageHistory(ctx, now, b, in.Who, mem)
+	b.Problems = slices.Concat(b.Problems, g.lost, unopened, problems, g.sweep(now, interrupted))
 	report, err := g.publish(b, recent, past, mem.samples(), happened.Log)
 	if err != nil {
 		return Report{}, err
@@ -182,6 +217,7 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 		return report, err
 	}
 	g.announce(ctx, b, now)
+	g.lost = nil
 	_ = lock.Truncate(0) // it ended; else the next one only sweeps more
 	return report, nil
 }

@@ -77,7 +77,7 @@ func (l *lab) options() sitegen.Options {
 	}
 	return sitegen.Options{
 		Data: l.path("data"), Site: l.path("site"), State: l.path("state"),
-		Inventory: func(_ context.Context, now time.Time) inventory.Inventory {
+		Inventory: func(_ context.Context, now time.Time, _ inventory.Known) inventory.Inventory {
 			return inventory.Inventory{Hosts: hosts, AsOf: now}
 		},
 		About: render.Site{Title: "GPU board", Zone: time.UTC, Version: "test", Interval: 20 * time.Second},
@@ -293,7 +293,7 @@ func TestFilesOfARemovedHostAreRemoved(t *testing.T) {
 		t.Fatal("europa has no page")
 	}
 	r := l.generate(start, func(o *sitegen.Options) {
-		o.Inventory = func(_ context.Context, now time.Time) inventory.Inventory {
+		o.Inventory = func(_ context.Context, now time.Time, _ inventory.Known) inventory.Inventory {
 			return inventory.Inventory{Hosts: []inventory.Host{{Name: "atlas"}}, AsOf: now}
 		}
 	})
@@ -365,10 +365,10 @@ func TestOneGenerationAtATime(t *testing.T) {
 	o := l.options()
 	inside, ask := make(chan struct{}), o.Inventory
 	release := make(chan struct{})
-	o.Inventory = func(ctx context.Context, now time.Time) inventory.Inventory {
+	o.Inventory = func(ctx context.Context, now time.Time, last inventory.Known) inventory.Inventory {
 		close(inside)
 		<-release
-		return ask(ctx, now)
+		return ask(ctx, now, last)
 	}
 	slow, err := sitegen.New(o)
 	if err != nil {

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/events"
 	"gpuboard/internal/snapshot"
+	"gpuboard/sitegen/render"
 )
 
 // How much of each thing a daily summary names.
@@ -25,17 +27,17 @@ const (
 func summary(b *board.Board, log []events.Event, zone *time.Location) string {
 	t := b.Totals
 	are := "are"
-	if t.GPUs == 1 {
+	if t.GPUs.All+t.Slices.All == 1 {
 		are = "is"
 	}
-	first := fmt.Sprintf("%d of %s %s free on %s", t.Free(), board.Number(t.GPUs, "GPU"), are, board.Number(t.Hosts, "host"))
+	first := fmt.Sprintf("%s %s free on %s", t.FreeOf(), are, board.Number(t.Hosts, "host"))
 	for _, s := range []board.State{board.Booked, board.Stuck, board.Lost} {
-		if n := t.ByState[s]; n > 0 {
-			first += fmt.Sprintf(", %d %s", n, s)
+		if n := render.WithSlices(t.GPUs.ByState[s], t.Slices.ByState[s], strconv.Itoa); n != "" {
+			first += fmt.Sprintf(", %s %s", n, s)
 		}
 	}
-	if t.HeldIdle > 0 {
-		first += fmt.Sprintf(", %d held and idle", t.HeldIdle)
+	if n := render.WithSlices(t.GPUs.HeldIdle, t.Slices.HeldIdle, strconv.Itoa); n != "" {
+		first += fmt.Sprintf(", %s held and idle", n)
 	}
 	lines := []string{first}
 	add := func(name string, items []string, most int, sep string) {
@@ -79,10 +81,13 @@ func summary(b *board.Board, log []events.Event, zone *time.Location) string {
 	}
 	add("Free now", free, summaryHosts, "; ")
 	users := slices.Clone(b.Users)
-	slices.SortStableFunc(users, func(x, y board.User) int { return cmp.Compare(y.Used, x.Used) })
+	slices.SortStableFunc(users, func(x, y board.User) int {
+		return cmp.Or(cmp.Compare(y.Used, x.Used), cmp.Compare(y.Slices.Used, x.Slices.Used))
+	})
+	tenths := func(n float64) string { return fmt.Sprintf("%.1f", n) }
 	for _, u := range users {
-		if u.Used > 0 {
-			people = append(people, fmt.Sprintf("%s %.1f", u.Name, u.Used))
+		if text := render.WithSlices(u.Used, u.Slices.Used, tenths); text != "" {
+			people = append(people, u.Name+" "+text)
 		}
 	}
 	add("GPUs in use by", people, summaryPeople, ", ")

@@ -78,7 +78,7 @@ func (g *Generator) sweepDrops(now, clock time.Time) (more bool, problems []snap
 		if err != nil {
 			continue // Latest says it, for the host has no news then
 		}
-		if p := overfull(host, l); p.Code != "" && len(problems) < snapshot.MaxErrors {
+		if p := Overfull(host, l); p.Code != "" && len(problems) < snapshot.MaxErrors {
 			problems = append(problems, p)
 		}
 		more = more || l.More && l.Removed > 0
@@ -86,8 +86,8 @@ func (g *Generator) sweepDrops(now, clock time.Time) (more bool, problems []snap
 	return more, problems
 }
 
-// overfull is the problem with what a drop holds, the zero value for none.
-func overfull(host string, l spool.Usage) snapshot.Problem {
+// Overfull is the problem with what a drop holds, the zero value for none.
+func Overfull(host string, l spool.Usage) snapshot.Problem {
 	left := l.Stray - l.Removed
 	p := snapshot.Problem{Host: host}
 	atLeast := ""

@@ -32,31 +32,33 @@ type view struct {
 
 // newViews lays out the sites of a generation: the one, and the public one
 // beside it, if there is to be one.
-func newViews(o *Options) ([]*view, error) {
-	salt, err := siteSalt(filepath.Join(o.State, saltFile))
+func newViews(o *Options) ([]*view, []snapshot.Problem, error) {
+	salt, lost, err := siteSalt(filepath.Join(o.State, saltFile))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	views := []*view{{dir: o.Site, manifest: filepath.Join(o.State, manifestFile), privacy: o.Privacy, help: !o.NoHelp}}
+	views := []*view{{
+		dir: o.Site, manifest: filepath.Join(o.State, manifestFile), privacy: o.Privacy, help: !o.NoHelp,
+	}}
 	if o.Public != "" {
 		if within(o.Site, o.Public) || within(o.Public, o.Site) {
-			return nil, fmt.Errorf("the public site %s and the site %s must not lie within each other", o.Public, o.Site)
+			return nil, nil, fmt.Errorf("the public site %s and the site %s must not lie within each other", o.Public, o.Site)
 		}
 		views = append(views, &view{dir: o.Public, manifest: filepath.Join(o.State, publicManifestFile), privacy: o.PublicPrivacy, help: o.PublicHelp})
 	}
 	for _, v := range views {
 		if within(v.dir, o.Data) || within(v.dir, o.State) {
-			return nil, fmt.Errorf("%s is served to everybody: the data and state directories must lie outside it", v.dir)
+			return nil, nil, fmt.Errorf("%s is served to everybody: the data and state directories must lie outside it", v.dir)
 		}
 		if within(o.Data, v.dir) {
-			return nil, fmt.Errorf("the site %s must lie outside the data directory %s, which nodes and people write to", v.dir, o.Data)
+			return nil, nil, fmt.Errorf("the site %s must lie outside the data directory %s, which nodes and people write to", v.dir, o.Data)
 		}
 		v.privacy.Salt = salt
 		if err := atomicfile.MkdirAll(v.dir, 0o755); err != nil {
-			return nil, fmt.Errorf("making the site directory: %w", err)
+			return nil, nil, fmt.Errorf("making the site directory: %w", err)
 		}
 	}
-	return views, nil
+	return views, lost, nil
 }
 
 // Files of the state directory that belong to views.
@@ -66,23 +68,33 @@ const (
 )
 
 // siteSalt reads the salt, and makes one the first time: names that stand for
-// people stay the same from one generation to the next.
-func siteSalt(path string) ([]byte, error) {
-	salt, err := atomicfile.Read(path, 64)
-	if err == nil && len(salt) >= 16 {
-		return salt, nil
+// people stay the same from one generation to the next. A damaged salt is replaced,
+// and lost reports it, because these names change.
+func siteSalt(path string) (salt []byte, lost []snapshot.Problem, err error) {
+	salt, err = atomicfile.Read(path, 64)
+	switch {
+	case err == nil && len(salt) >= 16:
+		return salt, nil, nil
+	case errors.Is(err, atomicfile.ErrNotRegular):
+		return nil, nil, fmt.Errorf("reading the salt of names: %w", err)
+	case err == nil:
+		err = fmt.Errorf("it has %d bytes", len(salt))
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("reading the salt of names: %w", err)
+	if !errors.Is(err, fs.ErrNotExist) {
+		lost = []snapshot.Problem{{
+			Code: "state:forgotten", File: saltFile,
+			Message: fmt.Sprintf("the salt of names was damaged (%v) and is made anew: "+
+				"on a masked site, other names stand for people from now on", err),
+		}}
 	}
 	salt = make([]byte, 32)
 	if _, err := rand.Read(salt); err != nil {
-		return nil, fmt.Errorf("making a salt for names: %w", err)
+		return nil, nil, fmt.Errorf("making a salt for names: %w", err)
 	}
 	if _, err := atomicfile.Write(path, salt, 0o600); err != nil {
-		return nil, fmt.Errorf("keeping the salt of names: %w", err)
+		return nil, nil, fmt.Errorf("keeping the salt of names: %w", err)
 	}
-	return salt, nil
+	return salt, lost, nil
 }
 
 // publish renders and writes every view. All are rendered and staged before the
@@ -96,7 +108,10 @@ func (g *Generator) publish(b *board.Board, recent *history.Recent, past *render
 		}
 	}()
 	for _, v := range g.views {
-		in := render.Input{Board: b.Mask(v.privacy), Site: g.opt.About, Notice: notice, HostNotes: notes, History: past, Samples: samples, Help: v.help}
+		in := render.Input{
+			Board: b.Mask(v.privacy), Site: g.opt.About, Notice: notice, HostNotes: notes, Rendered: g.rendered,
+			History: past, Samples: samples, Help: v.help,
+		}
 		if v.privacy.MasksPeople() {
 			// Notes on hosts and the places of files are for those who may see people.
 			in.History, in.HostNotes = past.Mask(v.privacy.Name), nil
@@ -123,15 +138,31 @@ func (g *Generator) publish(b *board.Board, recent *history.Recent, past *render
 	return total, nil
 }
 
-// notes reads the Markdown that stands on every site.
+// notes reads the Markdown that stands on every site, and renders what is new of it.
 func (g *Generator) notes(b *board.Board) (notice string, hosts map[string]string) {
-	hosts = map[string]string{}
-	notice = g.markdown("notice.md", b)
+	rendered := map[string]string{}
+	read := func(name string) string {
+		source := g.markdown(name, b)
+		if page.Excessive(source) {
+			b.Problems = append(b.Problems, snapshot.Problem{
+				Code: "note:excessive", File: filepath.ToSlash(name),
+				Message: "a paragraph of it is too long, or it nests too deep, to be rendered: it is shown as it is written",
+			})
+		}
+		html, kept := g.rendered[source]
+		if !kept {
+			html = page.Markdown(source)
+		}
+		rendered[source] = html
+		return source
+	}
+	notice, hosts = read("notice.md"), map[string]string{}
 	for _, h := range b.Hosts {
-		if note := g.markdown(filepath.Join("hosts", h.Name+".md"), b); note != "" {
+		if note := read(filepath.Join("hosts", h.Name+".md")); note != "" {
 			hosts[h.Name] = note
 		}
 	}
+	g.rendered = rendered
 	return notice, hosts
 }
 

@@ -35,6 +35,7 @@ type whoCase struct {
 	used    int64 // MiB
 	state   board.State
 	person  string // who uses it
+	likely  string // who likely uses it
 	unknown string // who uses it without being known
 	left    string // who left its memory
 }
@@ -42,7 +43,15 @@ type whoCase struct {
 func (c whoCase) host() string { return strings.ReplaceAll(c.name, " ", "-") }
 
 // user is who uses the GPU, in words.
-func (c whoCase) user() string { return c.person + c.unknown }
+func (c whoCase) user() string {
+	if c.likely != "" {
+		return c.likely + "?"
+	}
+	return c.person + c.unknown
+}
+
+// shown is the same, or who left the memory of the GPU.
+func (c whoCase) shown() string { return c.user() + c.left }
 
 func whoCases() []whoCase {
 	const full = 20000
@@ -66,14 +75,21 @@ func whoCases() []whoCase {
 		{name: "both", p: with(of("bea", 1002), func(p *snapshot.Process) { p.Type = snapshot.ComputeGraphics }), used: full, state: board.Busy, person: "bea"},
 		{name: "a type of tomorrow", p: with(of("cem", 1003), func(p *snapshot.Process) { p.Type = "M" }), used: full, state: board.Busy, person: "cem"},
 		{name: "digits", p: of("20210015", 5012), used: full, state: board.Busy, person: "20210015"},
-		{name: "a person in a container", p: in(of("dora", 1004)), used: full, state: board.Busy, person: "dora"},
+		{name: "a person in a container", p: in(of("dora", 1004)), used: full, state: board.Busy, likely: "dora"},
+		{name: "rootless", p: with(in(of("rhea", 1011)), func(p *snapshot.Process) { p.OwnUserNamespace = true }), used: full, state: board.Busy, person: "rhea"},
+		{name: "a question mark", p: of("?", 1012), used: full, state: board.Busy, unknown: "unknown (uid 1012)"},
+		{name: "no login", p: of("ada curl evil;sh", 1013), used: full, state: board.Busy, unknown: "unknown (ada curl evil;sh)"},
+		{name: "a uid without a name", p: of("", 1014), used: full, state: board.Busy, unknown: "unknown (uid 1014)"},
+		{name: "digits of a system account", p: of("2021", 998), used: full, state: board.Busy, unknown: "unknown (2021)"},
 		{name: "graphics", p: with(of("gdm", 120), func(p *snapshot.Process) { p.Type, p.Program = snapshot.Graphics, "Xorg" }), used: 300, state: board.Free},
 		{name: "graphics of a person", p: with(of("eva", 1005), func(p *snapshot.Process) { p.Type, p.Program = snapshot.Graphics, "Xorg" }), used: 300, state: board.Free},
 		{name: "mps", p: with(root, func(p *snapshot.Process) { p.Program = "nvidia-cuda-mps-server" }), used: 30, state: board.Free},
-		{name: "dcgm", p: with(of("fay", 1006), func(p *snapshot.Process) { p.Program = "nv-hostengine" }), used: 30, state: board.Free},
+		{name: "dcgm", p: with(root, func(p *snapshot.Process) { p.Program = "nv-hostengine" }), used: 30, state: board.Free},
+		{name: "dcgm of a person", p: with(of("fay", 1006), func(p *snapshot.Process) { p.Program = "nv-hostengine" }), used: 30, state: board.Busy, person: "fay"},
 		{name: "dead", p: gone(snapshot.Process{Type: snapshot.Compute, Program: "python3"}), used: full, state: board.Stuck, left: "unknown"},
 		{name: "zombie", p: gone(of("kai", 1007)), used: full, state: board.Stuck, left: "kai"},
 		{name: "zombie of root", p: gone(root), used: full, state: board.Stuck, left: "unknown (root)"},
+		{name: "zombie in a container", p: gone(in(of("lou", 1015))), used: full, state: board.Stuck, left: "lou?"},
 		{name: "root", p: root, used: full, state: board.Busy, unknown: "unknown (root)"},
 		{name: "root in a container", p: in(root), used: full, state: board.Busy, unknown: "unknown (root in container a1b2c3d4)"},
 		{name: "a mapped uid", p: in(of("100999", 100999)), used: full, state: board.Busy, unknown: "unknown (uid 100999 in container a1b2c3d4)"},
@@ -102,7 +118,7 @@ func whoBoard(cases []whoCase, now time.Time, booked ...booking.Booking) (*board
 		}
 		snap := &snapshot.Snapshot{
 			Host: c.host(), CollectedAt: snapshot.Time{Time: now}, IntervalSeconds: 20, GPUsComplete: true, Processes: []snapshot.Process{p},
-			GPUs: []snapshot.GPU{{UUID: fmt.Sprintf("GPU-%d", i), Name: "NVIDIA A100", Health: snapshot.HealthOK, MemoryTotal: new(int64(40960)), MemoryUsed: new(c.used), UtilizationGPU: new(0)}},
+			GPUs: []snapshot.GPU{{UUID: fmt.Sprintf("GPU-%d", i), Name: "NVIDIA A100", Health: snapshot.HealthOK, MemoryTotal: new(int64(40960)), MemoryUsed: new(c.used), Readings: snapshot.Readings{UtilizationGPU: new(0)}}},
 		}
 		if c.hidden {
 			snap.Processes, snap.GPUs[0].ProcessesUnknown = []snapshot.Process{}, "N/A"
@@ -155,6 +171,7 @@ func TestEveryFaceNamesTheSame(t *testing.T) {
 			var doc struct {
 				GPUs []struct {
 					Users   []string `json:"users"`
+					Likely  []string `json:"likely_users"`
 					Unknown []string `json:"unknown_users"`
 					Left    []string `json:"left"`
 				} `json:"gpus"`
@@ -162,20 +179,21 @@ func TestEveryFaceNamesTheSame(t *testing.T) {
 			if err := json.Unmarshal([]byte(from["api/v1/hosts/"+c.host()+".json"]), &doc); err != nil {
 				t.Fatal(err)
 			}
-			face(name, fmt.Sprint(doc.GPUs[0].Users, doc.GPUs[0].Unknown, doc.GPUs[0].Left), fmt.Sprintf("[%s] [%s] [%s]", c.person, c.unknown, c.left))
+			face(name, fmt.Sprint(doc.GPUs[0].Users, doc.GPUs[0].Likely, doc.GPUs[0].Unknown, doc.GPUs[0].Left),
+				fmt.Sprintf("[%s] [%s] [%s] [%s]", c.person, c.likely, c.unknown, c.left))
 		}
 		back, _, err := data.ReadHost(strings.NewReader(files["api/v1/hosts/"+c.host()+".json"]))
 		if err != nil {
 			t.Fatal(err)
 		}
 		read := &back.GPUs[0]
-		face("the API read back", strings.Join(read.Users(), " ")+fmt.Sprint(read.Unknown(), read.Left()), c.person+fmt.Sprintf("[%s] [%s]", c.unknown, c.left))
+		face("the API read back", fmt.Sprint(read.Users(), read.Likely(), read.Unknown(), read.Left()), fmt.Sprintf("[%s] [%s] [%s] [%s]", c.person, c.likely, c.unknown, c.left))
 
 		column := func(name string) string {
 			row := slices.IndexFunc(lines, func(l []string) bool { return l[0] == c.host() })
 			return lines[row][slices.Index(lines[0], name)]
 		}
-		face("CSV's users", column("users"), c.person)
+		face("CSV's users", column("users"), strings.TrimSuffix(c.user(), c.unknown))
 		face("CSV's unknown users", column("unknown_users"), c.unknown)
 		face("CSV's left", column("left"), c.left)
 		if program := column("programs"); (program != "") != (c.user() != "" && c.p.Program != "") {
@@ -197,11 +215,21 @@ func TestEveryFaceNamesTheSame(t *testing.T) {
 		if (now != nil) != (c.left != "") || now != nil && whoNamed(now[1]) != c.left {
 			t.Errorf("%s: the page of the past has %q, want %q", c.name, now, c.left)
 		}
-		face("a line of the front page", front[c.host()], c.user())
-		face("the search", strings.TrimSuffix(search[c.host()], " "+c.p.Program), c.user())
+		face("a line of the front page", front[c.host()], c.user()+left)
+		face("the search", strings.TrimSuffix(search[c.host()], " "+c.p.Program), c.shown())
+		metric := ""
+		if m := regexp.MustCompile(`gpuboard_gpu_left\{host="` + c.host() + `",gpu="0",user="(.*)"\} 1`).FindStringSubmatch(files["metrics.txt"]); m != nil {
+			metric = m[1]
+		}
+		face("the metrics", metric, c.left)
+		stale := *b
+		stale.Hosts = []board.Host{*h}
+		stale.Hosts[0].GPUs = slices.Clone(h.GPUs)
+		stale.Expire()
+		face("what was last seen", strings.Join(stale.Hosts[0].GPUs[0].Last.Users, " "), c.person+regexp.MustCompile(`^(unknown.*|.*\?)$`).ReplaceAllString(c.left, ""))
 
 		pid := fmt.Sprint(4000 + slices.IndexFunc(cases, func(of whoCase) bool { return of.name == c.name }))
-		if who := c.user() + c.left; who != "" && !c.hidden {
+		if who := c.shown(); who != "" && !c.hidden {
 			detail := &bytes.Buffer{}
 			if err := text.Status(detail, b, text.Options{Width: 300, Detail: true, Hosts: []string{c.host()}}); err != nil {
 				t.Fatal(err)
@@ -230,7 +258,7 @@ func TestEveryFaceNamesTheSame(t *testing.T) {
 		if err := text.List(list, &alone, text.Options{Width: 300}); err != nil {
 			t.Fatal(err)
 		}
-		if has := slices.Contains(regexp.MustCompile(` {2,}|\n`).Split(list.String(), -1), c.user()); c.user() != "" && !has || strings.Contains(list.String(), pid) != (c.user()+c.left != "" && !c.hidden) {
+		if has := slices.Contains(regexp.MustCompile(` {2,}|\n`).Split(list.String(), -1), c.user()); c.user() != "" && !has || strings.Contains(list.String(), pid) != (c.shown() != "" && !c.hidden) {
 			t.Errorf("%s: list says\n%s", c.name, list)
 		}
 		face("list, of a stuck GPU", regexp.MustCompile(`belongs to pid \d+ \((.*)\), which`).ReplaceAllString(regexp.MustCompile(`belongs to pid .*, which`).FindString(list.String()), "$1"), c.left)
@@ -238,11 +266,11 @@ func TestEveryFaceNamesTheSame(t *testing.T) {
 			if name == "" {
 				continue
 			}
-			_, shown := text.Shown(h, text.Options{User: name})
-			named := c.p.Container == "" && !c.p.BareUID()
-			want := c.user() != "" && (c.person != "" || named) || c.left == name
-			if shown != want {
-				t.Errorf("%s: status --user %s shows it: %t", c.name, name, shown)
+			want := name == c.person || name == c.likely || name == strings.TrimSuffix(c.left, "?")
+			for from, of := range map[string]*board.Host{"the board": h, "the API": back} {
+				if _, shown := text.Shown(of, text.Options{User: name}); shown != want {
+					t.Errorf("%s: status --user %s shows it from %s: %t", c.name, name, from, shown)
+				}
 			}
 		}
 
@@ -252,9 +280,12 @@ func TestEveryFaceNamesTheSame(t *testing.T) {
 		if err := json.Unmarshal([]byte(files["compat/gpu_status/"+c.host()+".json"]), &agent); err != nil {
 			t.Fatal(err)
 		}
-		short := c.person
-		if c.unknown != "" && !c.hidden {
+		short := c.shown()
+		if strings.HasPrefix(short, "unknown") {
 			short = "?" // for each process
+		}
+		if c.hidden {
+			short = ""
 		}
 		face("nvgpu's shape", agent.GPUs[0].Users, short)
 		var monitor struct {
@@ -275,7 +306,7 @@ func TestEveryFaceNamesTheSame(t *testing.T) {
 			}
 		}
 		if !c.hidden { // its users are those of processes
-			face("gpu-cluster-monitor's shape", name, c.user())
+			face("gpu-cluster-monitor's shape", name, c.shown())
 		}
 
 		who := ""
@@ -299,7 +330,7 @@ func TestEveryFaceNamesTheSame(t *testing.T) {
 		for _, nobodys := range []string{"ci", "averyver+"} { // the web host leaves them out of all sums
 			delete(sample, nobodys)
 		}
-		face("a sample of history", strings.Join(slices.Collect(maps.Keys(sample)), " "), c.person)
+		face("a sample of history", strings.Join(slices.Collect(maps.Keys(sample)), " "), strings.TrimSuffix(c.user(), c.unknown))
 	}
 
 	want := slices.Sorted(maps.Keys(people))

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ func small(t *testing.T) (dir string, generator func(title string) *Generator) {
 	return dir, func(title string) *Generator {
 		g, err := New(Options{
 			Data: filepath.Join(dir, "data"), Site: filepath.Join(dir, "site"), State: filepath.Join(dir, "state"),
-			Inventory: func(_ context.Context, now time.Time) inventory.Inventory {
+			Inventory: func(_ context.Context, now time.Time, _ inventory.Known) inventory.Inventory {
 				return inventory.Inventory{Hosts: []inventory.Host{{Name: "atlas"}}, AsOf: now}
 			},
 			About: render.Site{Title: title},
@@ -340,5 +341,45 @@ func TestOneGeneratorAtATime(t *testing.T) {
 	g.opt.State = filepath.Join(g.opt.State, "none")
 	if _, err := g.lock(); err == nil || errors.Is(err, ErrLocked) {
 		t.Errorf("without a state directory: %v", err)
+	}
+}
+
+// TestNotesAreRenderedOnce: a generator renders only notes that have changed. It reports a note that is too complex
+// to be rendered in every generation.
+func TestNotesAreRenderedOnce(t *testing.T) {
+	dir, generator := small(t)
+	g := generator("x")
+	index := func(notice string) (page string, codes []string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "data", "notice.md"), []byte(notice), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range generation(t, g).Board.Problems {
+			codes = append(codes, p.Code)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "site", "index.html"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text), codes
+	}
+	if page, _ := index("*one*"); !strings.Contains(page, "<em>one</em>") {
+		t.Error("the notice is not rendered")
+	}
+	g.rendered["*one*"] = "<p>as it was kept</p>"
+	if page, _ := index("*one*"); !strings.Contains(page, "as it was kept") {
+		t.Error("a notice that has not changed is rendered again")
+	}
+	if page, _ := index("*two*"); !strings.Contains(page, "<em>two</em>") {
+		t.Error("a notice that has changed is not rendered")
+	}
+	if _, kept := g.rendered["*one*"]; kept {
+		t.Error("a notice that is gone is kept")
+	}
+	for range 2 {
+		page, codes := index(strings.Repeat(">", 5000))
+		if !strings.Contains(page, "<pre><code>&gt;&gt;") || !slices.Contains(codes, "note:excessive") {
+			t.Errorf("a notice that nests too deep: %q", codes)
+		}
 	}
 }

@@ -11,6 +11,7 @@ type BookPage struct {
 	Action       string // the form's address: "?at=…"
 	Model, State string // of the GPU, where it is one
 	Fields       BookFields
+	FieldZone    string   // in which the times in the fields are read
 	Models       []string // to choose from
 	Offer        *BookOffer
 	Jobs         []BookJob    // of others, on what is to be booked
@@ -18,6 +19,8 @@ type BookPage struct {
 	Lines        []BookedLine // of what is to be booked; without, the user's own
 	Saved        []BookedLine // just now
 	Released     bool         // just now
+	Freed        []BookedLine // what was released, where it is known
+	Again        string       // the address of the form that books it again; "" if it cannot
 	SeeBoard     string       // the board's address, which marks what was saved
 	Wait         int          // seconds until it is on the board
 	Old          *Moment      // when the board was made, if that is long ago
@@ -86,15 +89,6 @@ type BookPlainPage struct {
 	Comments string // where the bookings are kept
 	Panel    *Panel
 	Models   []string
-	GPUs     Bookable
-}
-
-// Bookable is what the script chooses from, as JSON in the page. Models are names with
-// their memory in MiB. A host is its name and its GPUs: how each is booked, its model,
-// how it is, and its bookings, which are two times in seconds, 0 for none, and a name.
-type Bookable struct {
-	Models [][2]any `json:"models"`
-	Hosts  [][2]any `json:"hosts"`
 }
 
 // describes is what explains a field that has a hint.

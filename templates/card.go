@@ -20,7 +20,6 @@ type Card struct {
 	Rows            []Row
 	Glyphs          []Glyph
 	GlyphWidth      int
-	Free            int // GPUs and slices
 	Units           Units
 	Blind           bool   // the state of none of its GPUs is known
 	Unread          string // why none of its GPUs can be read
@@ -29,22 +28,26 @@ type Card struct {
 	Gone            *Moment
 }
 
-// Units are GPUs, and slices of GPUs, and how many of them are free. A GPU that is
-// partitioned is not free as a whole.
-type Units struct{ GPUs, FreeGPUs, Slices, FreeSlices int }
-
-// Add returns the units of both.
-func (u Units) Add(other Units) Units {
-	return Units{u.GPUs + other.GPUs, u.FreeGPUs + other.FreeGPUs, u.Slices + other.Slices, u.FreeSlices + other.FreeSlices}
+// Units are whole GPUs, and slices of others, and how many of them are free.
+type Units struct {
+	GPUs, FreeGPUs, Slices, FreeSlices int
+	Free                               string // "4 + 1 MIG", "" for none
 }
+
+// Any reports whether there are any.
+func (u Units) Any() bool { return u.GPUs+u.Slices > 0 }
 
 // free says how many of the units are free.
 func (u Units) free(w Words) string {
-	text := w.Count(u.GPUs, "free.gpu", u.FreeGPUs, u.GPUs)
-	if u.Slices > 0 {
-		text += ", " + w.Count(u.Slices, "free.slice", u.FreeSlices, u.Slices)
+	gpus := w.Count(u.GPUs, "free.gpu", u.FreeGPUs, u.GPUs)
+	slices := w.Count(u.Slices, "free.slice", u.FreeSlices, u.Slices)
+	switch {
+	case u.Slices == 0:
+		return gpus
+	case u.GPUs == 0:
+		return slices
 	}
-	return text
+	return gpus + ", " + slices
 }
 
 // A Glyph is one GPU in the strip of all.

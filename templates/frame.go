@@ -18,7 +18,8 @@ type Frame struct {
 	CSS        string
 	JS         []string
 	Icon       string
-	Zone       string
+	Zone       string  // of the times on the page
+	ZoneName   string  // of the site's zone, such as Europe/Paris
 	Built      *Moment // the moment that the page shows
 	Generation string  // the id that page and JSON of one generation share; "" on pages of one host
 	Interval   int     // seconds until the next is due

@@ -1,11 +1,14 @@
 package templates
 
-import "github.com/a-h/templ"
+import (
+	"cmp"
+
+	"github.com/a-h/templ"
+)
 
 // An IndexPage is index.html, and kiosk/index.html.
 type IndexPage struct {
 	Frame
-	Free, GPUs  int // GPUs and slices
 	Units       Units
 	FreeModels  []FreeModel
 	Blind       bool // nothing at all is known of any GPU
@@ -13,8 +16,8 @@ type IndexPage struct {
 	StaleHosts  int
 	Silent      []string // their names, the first few
 	SilentMore  int
-	LostGPUs    int
-	HeldIdle    int
+	Lost        string // "2 GPUs, 1 MIG slice", "" for none
+	HeldIdle    string
 	States      []StateCount
 	Problems    []Problem
 	Notice      templ.Component // nil for none
@@ -38,11 +41,8 @@ type Next struct {
 	At              *Moment
 }
 
-// A StateCount is how many GPUs are in a state.
-type StateCount struct {
-	State string
-	Count int
-}
+// A StateCount is how many GPUs and slices are in a state.
+type StateCount struct{ State, Count string }
 
 // A Model is how many GPUs of a model there are.
 type Model struct {
@@ -62,7 +62,7 @@ type FreeCard struct {
 type Group struct {
 	Name       string
 	Hosts      []*Card
-	GPUs       int
+	Count      string // of GPUs and slices
 	Free       string // how many of which models are free, "" for none
 	GlyphWidth int    // of the widest host
 	NameWidth  string // a class of the style sheet: for names of up to so many characters
@@ -118,11 +118,10 @@ type People struct {
 
 // An Ask is one line of whom to ask.
 type Ask struct {
-	Name, Href, Reserved, Used string
-	Means                      [3]Mean // of 2 hours, 24 hours, a week
-	Idle                       int
-	Where                      []Where
-	WhereMore                  int
+	Name, Href, Reserved, Used, Idle string
+	Means                            [3]Mean // of 2 hours, 24 hours, a week
+	Where                            []Where
+	WhereMore                        int
 }
 
 // A Mean is a number of GPUs in the past, and whether the present is well above
@@ -140,7 +139,7 @@ func (p *IndexPage) title() string {
 	if p.Blind {
 		return p.T("index.title.blind")
 	}
-	return p.T("index.title", p.Free)
+	return p.T("index.title", cmp.Or(p.Units.Free, "0"))
 }
 
 // silentEnd is what follows the names of hosts that are silent.

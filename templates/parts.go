@@ -53,12 +53,12 @@ type Last struct {
 // A Fact is a name and a value.
 type Fact struct{ Name, Value string }
 
-// A Panel is how to book one GPU: what to type and what to paste, which the
-// script fits to what somebody wants and holds against the bookings in it.
+// A Panel is how to book one GPU: what to type and what to paste, into which the script puts
+// what somebody wants, and the bookings of that GPU, which the script lists.
 type Panel struct {
 	Href    string // of the form, or of what to do without one
 	Command string
-	JSON    string // "" where the script puts it in
+	JSON    string // "" where there is no room for it
 	Due     []Due
 }
 

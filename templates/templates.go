@@ -35,7 +35,8 @@ type Script struct {
 
 // Scripts returns the scripts of the site. Every page loads the first. The others are
 // loaded after it by the pages that need them, and use what start.js gives them. "several" is
-// loaded after "book", and uses what command.js gives it.
+// loaded after "book", and uses what command.js gives it. "form" is the only one that the
+// booking form loads.
 func Scripts() []Script {
 	return []Script{
 		{"board", []string{
@@ -45,10 +46,10 @@ func Scripts() []Script {
 			"script/tools.js", "script/renew.js", "script/keys.js", "script/start.js",
 		}, true},
 		{"book", []string{
-			"script/bookwords.js", "script/moment.js", "script/stamp.js", "script/command.js",
-			"script/panel.js", "script/book.js",
+			"script/bookwords.js", "script/times.js", "script/command.js", "script/panel.js", "script/book.js",
 		}, true},
-		{"several", []string{"script/offer.js", "script/several.js"}, false},
+		{"several", []string{"script/several.js"}, false},
+		{"form", []string{"script/page.js", "script/fetch.js", "script/times.js", "script/form.js"}, false},
 		{"bookings", []string{"script/stamp.js", "script/bookings.js"}, false},
 		{"chart", []string{"script/chart.js"}, false},
 	}

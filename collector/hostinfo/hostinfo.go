@@ -27,8 +27,8 @@ type Roots struct {
 	Etc  string // "/etc", for os-release
 	// Usage returns the size and usage of a file system; statfs if nil.
 	Usage func(mount string) (total, used int64, err error)
-	// Interfaces lists the network interfaces; the kernel's if nil.
-	Interfaces func() ([]net.Interface, error)
+	// Interfaces lists the network interfaces that have addresses; the kernel's if nil.
+	Interfaces func() ([]snapshot.Interface, error)
 }
 
 // An Info is what could be read.
@@ -52,7 +52,7 @@ func Read(roots Roots) Info {
 		roots.Usage = statfs
 	}
 	if roots.Interfaces == nil {
-		roots.Interfaces = net.Interfaces
+		roots.Interfaces = interfaces
 	}
 	r := &reader{roots: roots}
 	n := &r.info.Node
@@ -206,23 +206,22 @@ func (r *reader) interfaces() {
 		r.problem("interfaces", err.Error())
 		return
 	}
-	more := 0
+	r.info.Node.Interfaces = all[:min(len(all), snapshot.MaxInterfaces)]
+	r.limit("interfaces", len(all)-len(r.info.Node.Interfaces), snapshot.MaxInterfaces)
+}
+
+// interfaces lists the kernel's interfaces by which a node can be reached.
+func interfaces() (list []snapshot.Interface, err error) {
+	all, err := net.Interfaces()
 	for _, i := range all {
 		if i.Flags&net.FlagUp == 0 || i.Flags&net.FlagLoopback != 0 || virtual(i.Name) {
 			continue
 		}
-		addrs := addresses(&i)
-		if len(addrs) == 0 {
-			continue
+		if addrs := addresses(&i); len(addrs) > 0 {
+			list = append(list, snapshot.Interface{Name: snapshot.Text(i.Name, snapshot.MaxNameBytes), Addrs: addrs})
 		}
-		if len(r.info.Node.Interfaces) >= snapshot.MaxInterfaces {
-			more++
-			continue
-		}
-		r.info.Node.Interfaces = append(r.info.Node.Interfaces,
-			snapshot.Interface{Name: snapshot.Text(i.Name, snapshot.MaxNameBytes), Addrs: addrs})
 	}
-	r.limit("interfaces", more, snapshot.MaxInterfaces)
+	return list, err
 }
 
 // virtual reports whether an interface belongs to containers or virtual machines. A node

@@ -3,7 +3,6 @@ package hostinfo
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,7 +58,7 @@ func TestRead(t *testing.T) {
 	var measured []string
 	info := Read(Roots{Proc: root, Etc: etc,
 		Usage:      func(m string) (int64, int64, error) { measured = append(measured, m); return 1000, 400, nil },
-		Interfaces: func() ([]net.Interface, error) { return nil, nil },
+		Interfaces: func() ([]snapshot.Interface, error) { return nil, nil },
 	})
 	uptime, cores, total, used := int64(86400), 2, int64(128000), int64(32000)
 	one, five, fifteen := 12.5, 10.25, 8.0
@@ -100,13 +99,13 @@ func TestEachSourceFailsByItself(t *testing.T) {
 			} else if name == "self/mountinfo" || name == "sys/kernel/osrelease" && bad != "" {
 				continue // nothing mounted is no fault, and any text is a version
 			}
-			info := Read(Roots{Proc: proc(t, files), Etc: etc, Interfaces: func() ([]net.Interface, error) { return nil, nil }})
+			info := Read(Roots{Proc: proc(t, files), Etc: etc, Interfaces: func() ([]snapshot.Interface, error) { return nil, nil }})
 			if len(info.Problems) != 1 || info.Problems[0].Code != "host:partial" || !strings.Contains(info.Problems[0].Message, "the node's "+part+" cannot be read") {
 				t.Errorf("%s is %q: %v", name, bad, info.Problems)
 			}
 		}
 	}
-	info := Read(Roots{Proc: proc(t, good), Etc: t.TempDir(), Interfaces: func() ([]net.Interface, error) { return nil, errors.New("no sockets") }})
+	info := Read(Roots{Proc: proc(t, good), Etc: t.TempDir(), Interfaces: func() ([]snapshot.Interface, error) { return nil, errors.New("no sockets") }})
 	if len(info.Problems) != 2 || info.Node.Load1 == nil {
 		t.Errorf("%v", info.Problems)
 	}

@@ -354,13 +354,11 @@ func checkSane(t *testing.T, r Reading) {
 			t.Errorf("GPU %d has index %d", i, g.Index)
 		}
 		inside("total", g.MemoryTotal, 0, maxMemory)
-		inside("utilization", g.UtilizationGPU, 0, 100)
-		inside("memory utilization", g.UtilizationMemory, 0, 100)
-		inside("fan", g.Fan, 0, snapshot.MaxFan)
-		inside("temperature", g.Temperature, minCelsius, maxCelsius)
-		inside("power", g.PowerDraw, 0, maxWatts)
-		inside("limit", g.PowerLimit, 0, maxWatts)
-		inside("clock", g.ClockSM, 0, maxMHz)
+		for _, d := range snapshot.Descriptors() {
+			if value, known := d.Of(&g.Readings); known {
+				inside(d.Name, &value, d.Low, d.High)
+			}
+		}
 		if g.MemoryTotal != nil {
 			inside("used", g.MemoryUsed, 0, float64(*g.MemoryTotal))
 		}

@@ -15,14 +15,10 @@ import (
 // Limits of values, narrower than those of package snapshot. A value outside them is shown
 // as unknown, and reported.
 const (
-	maxMemory  = 1 << 24 // MiB: 16 TiB
-	maxCelsius = 250
-	minCelsius = -60
-	maxWatts   = 20000
-	maxMHz     = 20000
-	maxCount   = 1 << 50
-	maxPages   = 1 << 19
-	maxPID     = 1 << 30
+	maxMemory = 1 << 24 // MiB: 16 TiB
+	maxCount  = 1 << 50
+	maxPages  = 1 << 19
+	maxPID    = 1 << 30
 )
 
 // measure parses the number in one leaf. ok is false when there is no value; an unknown
@@ -63,18 +59,16 @@ func reading[T int | int64](p *parser, gpu int, path, text string, low, high flo
 	return nil
 }
 
-func (p *parser) integer(gpu int, b *gpuElement, path string, low, high float64) *int {
-	return reading[int](p, gpu, path, b.leaves[path], low, high)
-}
-
-// first returns the first of these leaves that is a number.
-func (p *parser) first(gpu int, b *gpuElement, high float64, paths ...string) *float64 {
-	for _, path := range paths {
-		if v, ok := p.measure(gpu, path, b.leaves[path], 0, high); ok {
-			return &v
+// readings reads what is one number each.
+func (p *parser) readings(g *snapshot.GPU, b *gpuElement) {
+	for _, d := range snapshot.Descriptors() {
+		for _, path := range d.Elements {
+			if value, ok := p.measure(g.Index, path, b.leaves[path], d.Low, d.High); ok {
+				d.Set(&g.Readings, value)
+				break
+			}
 		}
 	}
-	return nil
 }
 
 // integrated matches the names of GPUs without memory of their own. The missing memory
@@ -101,31 +95,16 @@ func (p *parser) gpu(index int, b *gpuElement) snapshot.GPU {
 	text := func(shape, path string) string { return p.word(index, shape, path, b.leaves[path]) }
 	g := snapshot.GPU{
 		Index: index, UUID: text("uuid", "uuid"), PCIBusID: text("pci_bus_id", "pci/pci_bus_id"), Name: text("name", "product_name"),
-		UtilizationGPU:    p.integer(index, b, "utilization/gpu_util", 0, snapshot.MaxPercent),
-		UtilizationMemory: p.integer(index, b, "utilization/memory_util", 0, snapshot.MaxPercent),
-		Temperature:       p.integer(index, b, "temperature/gpu_temp", minCelsius, maxCelsius),
-		ClockSM:           p.integer(index, b, "clocks/sm_clock", 0, maxMHz),
-		ClockMemory:       p.integer(index, b, "clocks/mem_clock", 0, maxMHz),
-		ThrottleReasons:   p.throttle(index, b),
-		MIGMode:           p.mode(index, "mig_mode/current_mig", b),
-		Health:            snapshot.HealthOK,
+		ThrottleReasons: p.throttle(index, b),
+		MIGMode:         p.mode(index, "mig_mode/current_mig", b),
+		Health:          snapshot.HealthOK,
 	}
 	if g.PCIBusID == "" {
 		g.PCIBusID = p.word(index, "pci_bus_id", "id", b.id)
 	}
-	g.Fan = p.integer(index, b, "fan_speed", 0, snapshot.MaxFan)
-	g.PCIeWidth = p.integer(index, b, "pci/pci_gpu_link_info/link_widths/current_link_width", 0, snapshot.MaxLanes)
-	g.PCIeWidthMax = p.integer(index, b, "pci/pci_gpu_link_info/link_widths/max_link_width", 0, snapshot.MaxLanes)
+	p.readings(&g, b)
 	g.MemoryTotal, g.MemoryUsed, g.MemoryFree = p.memory(index, "", b.leaves)
 	g.MemoryShared = integrated().MatchString(g.Name)
-	// From driver 535 the element is gpu_power_readings. From 570 there is an average and
-	// an instant value, and either may be N/A.
-	g.PowerDraw = p.first(index, b, maxWatts, "gpu_power_readings/power_draw", "power_readings/power_draw",
-		"gpu_power_readings/average_power_draw", "gpu_power_readings/instant_power_draw",
-		"power_readings/average_power_draw", "power_readings/instant_power_draw")
-	g.PowerLimit = p.first(index, b, maxWatts, "gpu_power_readings/current_power_limit", "gpu_power_readings/power_limit",
-		"power_readings/power_limit", "power_readings/current_power_limit",
-		"power_readings/enforced_power_limit", "gpu_power_readings/enforced_power_limit")
 	p.pstate(&g, b)
 	g.ECC = p.ecc(index, b)
 	g.RetiredPages = sum[int](p, index, b, maxPages, "retired_pages/multiple_single_bit_retirement/retired_count",
@@ -266,8 +245,8 @@ func (p *parser) remapped(gpu int, b *gpuElement) *snapshot.Remapped {
 		return nil
 	}
 	r := snapshot.Remapped{
-		Correctable:   p.integer(gpu, b, "remapped_rows/remapped_row_corr", 0, maxPages),
-		Uncorrectable: p.integer(gpu, b, "remapped_rows/remapped_row_unc", 0, maxPages),
+		Correctable:   sum[int](p, gpu, b, maxPages, "remapped_rows/remapped_row_corr"),
+		Uncorrectable: sum[int](p, gpu, b, maxPages, "remapped_rows/remapped_row_unc"),
 		Pending:       yes("remapped_rows/remapped_row_pending"),
 		Failure:       yes("remapped_rows/remapped_row_failure"),
 	}

@@ -3,6 +3,9 @@ package nvidiasmi
 import (
 	"bytes"
 	"strings"
+	"sync"
+
+	"gpuboard/internal/snapshot"
 )
 
 // A gpuElement is one <gpu> element: the texts of the leaves that are used, by path.
@@ -35,16 +38,16 @@ const (
 // leavesOfGPU is the initial size of the map of leaves.
 const leavesOfGPU = 48
 
+// wanted reports whether the text of a leaf is used.
 func wanted(path []byte) bool {
 	switch string(path) {
-	case "product_name", "uuid", "fan_speed", "performance_state", "gpu_recovery_action",
+	case "product_name", "uuid", "performance_state", "gpu_recovery_action",
 		"mig_mode/current_mig", "ecc_mode/current_ecc", "pci/pci_bus_id",
-		"pci/pci_gpu_link_info/link_widths/current_link_width", "pci/pci_gpu_link_info/link_widths/max_link_width",
+		"driver_model/current_dm", "driver_model/pending_dm",
 		"fb_memory_usage/total", "fb_memory_usage/used", "fb_memory_usage/free",
 		"shared_fb_memory_usage/total", "shared_fb_memory_usage/used", "shared_fb_memory_usage/free",
-		"utilization/gpu_util", "utilization/memory_util", "temperature/gpu_temp",
-		"clocks/sm_clock", "clocks/mem_clock",
-		"gpu_reset_status/reset_required",
+		"gpu_power_readings/power_state", "power_readings/power_state",
+		"gpu_reset_status/reset_required", "gpu_reset_status/drain_and_reset_recommended",
 		"retired_pages/multiple_single_bit_retirement/retired_count",
 		"retired_pages/double_bit_retirement/retired_count",
 		"retired_pages/pending_retirement", "retired_pages/pending_blacklist",
@@ -54,9 +57,20 @@ func wanted(path []byte) bool {
 		"remapped_rows/remapped_row_pending", "remapped_rows/remapped_row_failure":
 		return true
 	}
-	return bytes.HasPrefix(path, []byte("power_readings/")) || bytes.HasPrefix(path, []byte("gpu_power_readings/")) ||
+	return ofReading()[string(path)] ||
 		bytes.HasPrefix(path, []byte("ecc_errors/volatile/")) || bytes.HasPrefix(path, []byte("ecc_errors/aggregate/"))
 }
+
+// ofReading has the elements of readings that are one number.
+var ofReading = sync.OnceValue(func() map[string]bool {
+	elements := map[string]bool{}
+	for _, d := range snapshot.Descriptors() {
+		for _, path := range d.Elements {
+			elements[path] = true
+		}
+	}
+	return elements
+})
 
 // child notes the name of a child element. All GPUs of a document have the same
 // children, because one driver wrote them.
@@ -127,6 +141,13 @@ func (b *gpuElement) leaf(path, text []byte) {
 }
 
 func (b *gpuElement) yes(path string) bool { return strings.EqualFold(b.leaves[path], "Yes") }
+
+// windows reports whether Windows manages the GPU, as it does for WSL, by one of its driver models for displays
+// (WDDM, MCDM). The driver then does not know all processes. TCC is the model without a display.
+func (b *gpuElement) windows() bool {
+	models := b.leaves["driver_model/current_dm"] + b.leaves["driver_model/pending_dm"]
+	return strings.Contains(models, "WDDM") || strings.Contains(models, "MCDM")
+}
 
 // noteStatus looks for texts of the driver that mean that the GPU is lost or has an error.
 func (b *gpuElement) noteStatus(s string) {

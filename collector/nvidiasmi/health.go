@@ -30,6 +30,8 @@ func (p *parser) health(g *snapshot.GPU, b *gpuElement) {
 		b.fault = "row remapping failed"
 	case uncorrected > 0 && pending != "":
 		b.fault = fmt.Sprintf("%d uncorrectable memory errors, and %s", uncorrected, pending)
+	case b.yes("gpu_reset_status/drain_and_reset_recommended"): // how drivers before the recovery action say it
+		b.fault = "recovery action: Drain and Reset"
 	case recoveryAction().MatchString(action):
 		b.fault = "recovery action: " + action
 	case !isAbsent(action):
@@ -115,8 +117,8 @@ func words(s string) string {
 
 // clearReadings removes the live readings.
 func clearReadings(g *snapshot.GPU) {
-	g.UtilizationGPU, g.UtilizationMemory, g.Temperature, g.Fan, g.PCIeWidth = nil, nil, nil, nil, nil
-	g.MemoryUsed, g.MemoryFree, g.PowerDraw, g.ClockSM, g.ClockMemory = nil, nil, nil, nil, nil
+	g.ClearLive()
+	g.MemoryUsed, g.MemoryFree = nil, nil
 	g.PState, g.ThrottleReasons = "", nil
 }
 

@@ -203,6 +203,8 @@ func TestHealthFromDriverWords(t *testing.T) {
 		{"<gpu_recovery_action>Reset Recommended Later</gpu_recovery_action>", snapshot.HealthOK},
 		{"<gpu_recovery_action>Recover IMEX Domain</gpu_recovery_action>", snapshot.HealthOK},
 		{"<gpu_reset_status><reset_required>Yes</reset_required></gpu_reset_status>", snapshot.HealthError},
+		{"<gpu_reset_status><drain_and_reset_recommended>Yes</drain_and_reset_recommended></gpu_reset_status>", snapshot.HealthError},
+		{"<gpu_reset_status><reset_required>No</reset_required><drain_and_reset_recommended>No</drain_and_reset_recommended></gpu_reset_status>", snapshot.HealthOK},
 		{"<processes><process_info><pid>1</pid><process_name>GPU is lost</process_name></process_info></processes>", snapshot.HealthOK},
 	} {
 		r := Parse(one(c.elements), nil)

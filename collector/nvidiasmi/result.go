@@ -184,6 +184,8 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *gpuElement) (hasList 
 		why = unreadable
 	case noInstance:
 		why = "a process without its MIG instance"
+	case b.windows():
+		why = "Windows' driver model does not tell all of them"
 	case more > 0:
 		why = fmt.Sprintf("%d more than are read", more)
 	default:

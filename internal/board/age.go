@@ -41,11 +41,16 @@ func (b *Board) Expire() {
 		h.Node = snapshot.Node{}
 		for g := range h.Rows() {
 			if g.Last == nil {
-				g.Last = &LastSeen{State: g.State, Users: g.Users(), At: h.SnapshotAt}
+				g.Last = g.lastSeen(h.SnapshotAt)
+			}
+			reason := ReasonStale
+			if g.Reason == ReasonElsewhere {
+				reason = g.Reason // it goes on to count at the other host alone
 			}
 			g.forget()
 			*g = GPU{
-				GPU: g.GPU, ShortName: g.ShortName, Slices: g.Slices, Slice: g.Slice, State: Unknown, Reason: ReasonStale,
+				GPU: g.GPU, ShortName: g.ShortName, Slices: g.Slices, Slice: g.Slice,
+				CountedAt: g.CountedAt, State: Unknown, Reason: reason,
 				Booking: g.Booking, Next: g.Next, Others: g.Others, MoreOthers: g.MoreOthers, Last: g.Last,
 			}
 		}

@@ -32,7 +32,7 @@ func TestAge(t *testing.T) {
 // An expired board says what was, and nothing that is.
 func TestExpire(t *testing.T) {
 	then := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	eva, jun := Process{Person: "eva"}, Process{Person: "jun"}
+	eva, jun := Process{Person: "eva", Computes: true}, Process{Person: "jun", Computes: true}
 	before := &LastSeen{State: Stuck}
 	b := &Board{Hosts: []Host{
 		{Name: "never", State: Never},
@@ -45,7 +45,7 @@ func TestExpire(t *testing.T) {
 	b.Count()
 	b.Expire()
 	h := &b.Hosts[1]
-	if b.Hosts[0].State != Never || h.State != Stale || h.Node.Kernel != "" || b.Totals.ByState[Unknown] != 3 || len(b.FreeNow) != 0 {
+	if b.Hosts[0].State != Never || h.State != Stale || h.Node.Kernel != "" || b.Totals.GPUs.ByState[Unknown] != 3 || len(b.FreeNow) != 0 {
 		t.Errorf("hosts %+v, totals %+v", b.Hosts, b.Totals)
 	}
 	g := h.GPUs[0]

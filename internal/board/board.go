@@ -69,27 +69,33 @@ type Board struct {
 	InventoryAsOf time.Time
 }
 
-// Totals counts GPUs by state. Every GPU is in exactly one. Of a GPU that is
-// partitioned its slices count, and it does not.
+// Totals counts whole GPUs, and apart from them MIG slices. Of a GPU that is partitioned
+// its slices count, and it does not.
 type Totals struct {
-	GPUs    int
+	GPUs, Slices Count
+	Hosts        int
+	ByHost       map[HostState]int
+}
+
+// A Count is how many there are in all and by state. Every one is in exactly one state.
+type Count struct {
+	All     int
 	ByState map[State]int
-	Hosts   int
-	ByHost  map[HostState]int
 	// HeldIdle counts those in use or busy that idle ([GPU.IdleSince]).
 	HeldIdle int
 }
 
-// Free is the number in the headline.
-func (t Totals) Free() int { return t.ByState[Free] }
+// Free is how many are free.
+func (c Count) Free() int { return c.ByState[Free] }
 
-// A Model is all GPUs of one name and memory size.
+// A Model is all GPUs, or all slices of GPUs, of one name and memory size.
 type Model struct {
-	Name        string // short
-	FullName    string
-	MemoryTotal *int64 // MiB
-	Total       int
-	Free        int
+	Name        string `json:"name"` // short
+	FullName    string `json:"full_name"`
+	MemoryTotal *int64 `json:"memory_total_mib"`
+	MIG         bool   `json:"mig"` // they are slices
+	Total       int    `json:"total"`
+	Free        int    `json:"free"`
 }
 
 // A Host is one card.
@@ -116,7 +122,7 @@ type Host struct {
 	CUDA        string
 	Node        snapshot.Node
 	GPUs        []GPU
-	Free        int
+	Totals      Totals
 	// Models sums the card's GPUs up: "8 × H100 80 GB".
 	Models []Model
 
@@ -180,16 +186,20 @@ func (g *GPU) IdleFor(at time.Time) time.Duration {
 
 // LastSeen is the state of a GPU when it was last known.
 type LastSeen struct {
-	State State
-	Users []string
-	At    time.Time
+	State State     `json:"state"`
+	Users []string  `json:"users"`
+	At    time.Time `json:"at"`
 }
 
 // A Process is one process on a GPU.
 type Process struct {
 	snapshot.Process
-	// Person is who that user is, after aliases; "" for an unknown user.
+	// Person is who that user is, after aliases; "" if that is not certain.
 	Person string
+	// Likely is the same where it is not certain.
+	Likely string
+	// Computes is whether it uses the GPU: see [snapshot.Computing].
+	Computes bool
 	// Share is the process's part of the GPU's memory, 0 to 1; nil when not known.
 	Share *float64
 }
@@ -229,20 +239,27 @@ func (b *Booking) ByPerson() bool { return b.Name != booking.Unreadable }
 // A User is one person over all hosts, now.
 type User struct {
 	Name string
-	// Reserved counts GPUs booked now; Used counts fractions of GPUs by share of memory.
-	Reserved  int
-	Used      float64
+	Holding
+	Slices    Holding
 	Memory    int64 // MiB
 	Processes int
-	IdleGPUs  int
 	// Where lists the GPUs by host, in order.
 	Where []UserHost
-	// Means of Used over the last 2 h, 24 h and week; nil without history.
+	// Means of Used over the last 2 h, 24 h and week; nil without history. History shares a partitioned GPU
+	// among those who have slices of it.
 	Mean2h, Mean24h, Mean1w *float64
 }
 
-// A UserHost is a user's GPUs on one host.
+// A Holding is what a user has of whole GPUs, or of slices.
+type Holding struct {
+	Reserved int     // booked now
+	Used     float64 // shared ones by share of memory
+	Idle     int     // used, and idle
+}
+
+// A UserHost is a user's GPUs on one host, and their slices of others by label.
 type UserHost struct {
-	Host string
-	GPUs []int
+	Host   string   `json:"host"`
+	GPUs   []int    `json:"gpus"`
+	Slices []string `json:"slices"`
 }

@@ -126,7 +126,7 @@ func TestMaxUsedAsksForMemory(t *testing.T) {
 func TestChoose(t *testing.T) {
 	gpu := func(index int, used, watts int64) GPU {
 		power := float64(watts)
-		return GPU{State: Free, GPU: snapshot.GPU{Index: index, Name: "NVIDIA A100", MemoryTotal: new(int64(100)), MemoryUsed: &used, PowerLimit: &power}}
+		return GPU{State: Free, GPU: snapshot.GPU{Index: index, Name: "NVIDIA A100", MemoryTotal: new(int64(100)), MemoryUsed: &used, Readings: snapshot.Readings{PowerLimit: &power}}}
 	}
 	slice := func(uuid string) GPU {
 		return GPU{State: Free, ShortName: "A100 1g.5gb", Slice: &Slice{}, GPU: snapshot.GPU{UUID: uuid, Name: "NVIDIA A100 MIG 1g.5gb"}}

@@ -41,7 +41,9 @@ func TestHostCarriesInventoryAndSnapshot(t *testing.T) {
 			{Code: "consul:warning", Message: `Consul says: "disk at 93 %"`, Host: "gpu01"},
 			{Code: "ps:failed", Message: "ps did not answer"},
 		},
-		Driver: "570.86", CUDA: "12.8", Node: node, Free: 1,
+		Driver: "570.86", CUDA: "12.8", Node: node,
+		Totals: board.Totals{Hosts: 1, ByHost: map[board.HostState]int{board.Up: 1}, Slices: board.Count{ByState: map[board.State]int{}},
+			GPUs: board.Count{All: 1, ByState: map[board.State]int{board.Free: 1}}},
 		Models: []board.Model{{Name: "A100-SXM4-40GB", FullName: "NVIDIA A100-SXM4-40GB", MemoryTotal: new(int64(40960)), Total: 1, Free: 1}},
 	}
 	if diff := cmp.Diff(want, b.Hosts[0], cmpopts.IgnoreFields(board.Host{}, "GPUs"), cmpopts.IgnoreUnexported(board.Host{})); diff != "" {

@@ -32,7 +32,7 @@ const (
 	ReasonShared      = "shared"      // whose the memory is cannot be told: another instance has it, too
 )
 
-// busyUtilization is the utilization (%) from which a GPU with unknown processes counts as used.
+// busyUtilization is the utilization (%) from which somebody computes on a GPU, if enough memory is in use.
 const busyUtilization = 5
 
 // row makes one row of g, which has its readings and its names.
@@ -40,7 +40,8 @@ func (m *merger) row(h *Host, g GPU, procs []snapshot.Process) GPU {
 	g.Processes = m.processes(g.GPU, procs)
 	state, reason := m.state(&g, m.schedule(&g).holders)
 	if !h.fresh {
-		g.Last = &LastSeen{State: state, Users: g.Users(), At: h.SnapshotAt}
+		g.State = state
+		g.Last = g.lastSeen(h.SnapshotAt)
 		g.forget()
 	}
 	return m.decided(h, g, state, reason)
@@ -70,7 +71,7 @@ func (g *GPU) forget() {
 	old := g.GPU
 	g.GPU = snapshot.GPU{
 		Index: old.Index, UUID: old.UUID, PCIBusID: old.PCIBusID, Name: old.Name,
-		MemoryTotal: old.MemoryTotal, MemoryShared: old.MemoryShared, PowerLimit: old.PowerLimit, MIGMode: old.MIGMode,
+		MemoryTotal: old.MemoryTotal, MemoryShared: old.MemoryShared, Readings: snapshot.Readings{PowerLimit: old.PowerLimit}, MIGMode: old.MIGMode,
 		Health: snapshot.HealthUnknown,
 	}
 	g.Processes = nil
@@ -85,11 +86,12 @@ type use struct {
 	owned bool // a process that may live does not compute and does not tell its memory
 	busy  bool // utilization says that it computes
 	idle  bool // utilization says that it does not
+	empty bool // no program's context fits into the memory in use, whatever utilization says
 }
 
 func (m *merger) use(g *GPU) use {
 	u := use{known: g.ProcessesUnknown == ""}
-	// What display servers hold is owned, and does not stand in anybody's way.
+	// What displays and service programs hold is owned, and does not stand in anybody's way.
 	// One that may be gone is not a reason to call a GPU free, nor to call it stuck.
 	var sure, perhaps int64
 	for i := range g.Processes {
@@ -97,7 +99,7 @@ func (m *merger) use(g *GPU) use {
 		switch {
 		case p.Dead():
 			u.dead = true
-		case p.Computes():
+		case p.Computes:
 		case p.UsedMemory == nil:
 			u.owned = true
 		default:
@@ -107,17 +109,33 @@ func (m *merger) use(g *GPU) use {
 			}
 		}
 	}
-	switch limit := m.set.freeMemory(g.MemoryTotal); {
+	if snapshot.TooBusyForDisplay(g.UtilizationGPU) {
+		sure = 0 // one of them may compute
+	}
+
+	limit := m.set.freeMemory(g.MemoryTotal)
+	switch {
 	case g.MemoryShared:
 		u.small = true
 	case readable(g.MemoryUsed, g.MemoryTotal):
-		u.small, u.large = *g.MemoryUsed-sure <= limit, *g.MemoryUsed-perhaps > limit
+		left := *g.MemoryUsed - sure
+		u.small, u.large = left <= limit, *g.MemoryUsed-perhaps > limit
+		u.empty = left <= snapshot.DriverMemory
 	}
 	if g.UtilizationGPU != nil {
 		u.busy = *g.UtilizationGPU >= busyUtilization
 		u.idle = !u.busy && *g.UtilizationGPU >= 0
 	}
 	return u
+}
+
+// unused reports whether nobody uses a GPU, given that little of its memory is in use. If programs can hold
+// memory of the node instead, the processes have to be known.
+func (u *use) unused(usesNode bool) bool {
+	if usesNode {
+		return u.known && !u.owned && !u.busy
+	}
+	return u.idle || u.known && (!u.busy || u.empty)
 }
 
 // superchip matches GPUs that have memory of their own and can use that of their Grace processor as well.
@@ -161,7 +179,7 @@ func (m *merger) state(g *GPU, holders []*booking.Booking) (State, string) {
 		return Stuck, ReasonDead
 	case u.large && u.known && !u.owned && !u.busy:
 		return Stuck, ReasonUnowned
-	case u.small && (u.known || u.idle && !usesNodeMemory(g)):
+	case u.small && u.unused(usesNodeMemory(g)):
 		return unused, ""
 	case u.busy:
 		return used, ReasonUtilization
@@ -178,21 +196,30 @@ func healthy(g *GPU) (State, string) {
 	switch {
 	case g.Health == snapshot.HealthLost:
 		return Lost, ReasonLost
-	case g.Health == snapshot.HealthError:
-		return Lost, ReasonError
-	case g.Health != snapshot.HealthOK:
+	case g.Health != snapshot.HealthOK && g.Health != snapshot.HealthError:
 		return Unknown, ReasonUnasked
 	case rows != nil && orZero(rows.Failure):
 		return Lost, ReasonRemap
-	case rows != nil && orZero(rows.Pending) && g.ECC != nil && orZero(g.ECC.UncorrectedVolatile) > 0:
+	case rows != nil && orZero(rows.Pending) && uncorrectable(g):
 		return Lost, ReasonECC
+	case g.Health == snapshot.HealthError:
+		return Lost, ReasonError
 	}
 	return "", ""
 }
 
+// uncorrectable reports whether a GPU with remapped rows had uncorrectable memory errors since the last reset.
+// Without ECC counters, rows that were remapped after such errors are a sign of them.
+func uncorrectable(g *GPU) bool {
+	if g.ECC != nil && g.ECC.UncorrectedVolatile != nil {
+		return *g.ECC.UncorrectedVolatile > 0
+	}
+	return orZero(g.RemappedRows.Uncorrectable) > 0
+}
+
 // past sets what history and the processes tell about time.
 func (m *merger) past(g *GPU, host string) {
-	recent := m.Recent.GPUs[history.Key{Host: host, GPU: gpuKey(g)}]
+	recent := m.Recent.GPUs[history.Key{Host: host, GPU: g.Key()}]
 	g.Utilization = recent.Utilization
 	switch g.State {
 	case InUse, Busy, Contested:
@@ -221,9 +248,15 @@ func (m *merger) past(g *GPU, host string) {
 
 // processes resolves the people and the shares.
 func (m *merger) processes(g snapshot.GPU, procs []snapshot.Process) []Process {
+	pointers := make([]*snapshot.Process, len(procs))
+	for i := range procs {
+		pointers[i] = &procs[i]
+	}
+	computing := snapshot.Computing(g.UtilizationGPU, pointers)
 	var out []Process
-	for _, p := range procs {
-		bp := Process{Process: p, Person: m.personOn(m.Who(p.Login()))}
+	for i, p := range procs {
+		who := m.owner(p.Owner())
+		bp := Process{Process: p, Person: m.personOn(who.Person), Likely: who.Likely, Computes: computing[i]}
 		if p.UsedMemory != nil && orZero(g.MemoryTotal) > 0 {
 			bp.Share = new(min(float64(*p.UsedMemory)/float64(*g.MemoryTotal), 1))
 		}

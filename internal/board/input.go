@@ -1,6 +1,7 @@
 package board
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -36,17 +37,25 @@ type Input struct {
 	Demo     bool
 }
 
-// Who returns the person behind a login name; "" for a system or service account, which is nobody's, and
-// for a name that ps has cut and Person does not know, because it may be that of several.
-func (in *Input) Who(login string) string {
+// Who returns the person behind a name in history, as [snapshot.Owner.Name] writes it; "" for nobody.
+func (in *Input) Who(name string) string { return in.owner(snapshot.OwnerNamed(name)).Person }
+
+// owner returns the person behind the owner of a process, as certain or likely as that is. System and service
+// accounts are nobody's. So is a name that ps has cut and Person does not know: several people may have it.
+func (in *Input) owner(of snapshot.Owner) snapshot.Owner {
+	login := cmp.Or(of.Person, of.Likely)
 	who := login
 	if in.Person != nil {
 		who = in.Person(login)
 	}
-	if in.nobodys(login) || in.nobodys(who) || who == login && strings.HasSuffix(login, "+") {
-		return ""
+	switch {
+	case in.nobodys(login) || in.nobodys(who) || who == login && strings.HasSuffix(login, "+"):
+		return snapshot.Owner{}
+	case of.Likely != "" && !in.Settings.TrustContainerUIDs:
+		return snapshot.Owner{Likely: who}
+	default:
+		return snapshot.Owner{Person: who}
 	}
-	return who
 }
 
 func (in *Input) nobodys(account string) bool {
@@ -86,6 +95,8 @@ type Settings struct {
 	ShortNames map[string]string
 	// ServiceAccounts are login names of programs that work for others. They count as unknown users.
 	ServiceAccounts []string
+	// TrustContainerUIDs makes the owner of an ordinary account certain in a container, too.
+	TrustContainerUIDs bool
 }
 
 func (s Settings) withDefaults() Settings {

@@ -116,7 +116,7 @@ func (m *masker) host(h Host) Host {
 				UptimeSeconds: n.UptimeSeconds, Cores: n.Cores, Load1: n.Load1, Load5: n.Load5, Load15: n.Load15,
 				MemoryTotal: n.MemoryTotal, MemoryUsed: n.MemoryUsed,
 			},
-			Free: h.Free, Models: h.Models,
+			Totals: h.Totals, Models: h.Models,
 		}
 	}
 	out.Problems = m.problems(h.Problems)
@@ -161,9 +161,7 @@ func (m *masker) gpu(g GPU) GPU {
 func (m *masker) device(g snapshot.GPU) snapshot.GPU {
 	out := snapshot.GPU{
 		Index: g.Index, UUID: g.UUID, Name: g.Name, MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed, MemoryFree: g.MemoryFree,
-		MemoryShared: g.MemoryShared, UtilizationGPU: g.UtilizationGPU, UtilizationMemory: g.UtilizationMemory, Temperature: g.Temperature,
-		PowerDraw: g.PowerDraw, PowerLimit: g.PowerLimit, Fan: g.Fan, PCIeWidth: g.PCIeWidth, PCIeWidthMax: g.PCIeWidthMax,
-		ClockSM: g.ClockSM, ClockMemory: g.ClockMemory, PState: g.PState, ThrottleReasons: g.ThrottleReasons, ECC: g.ECC,
+		MemoryShared: g.MemoryShared, Readings: g.Readings, PState: g.PState, ThrottleReasons: g.ThrottleReasons, ECC: g.ECC,
 		RetiredPages: g.RetiredPages, RemappedRows: g.RemappedRows, MIGMode: g.MIGMode, MIGDevices: g.MIGDevices, Health: g.Health, XID: g.XID,
 	}
 	if g.ProcessesUnknown != "" {
@@ -183,7 +181,7 @@ func (m *masker) process(p Process) Process {
 			GPU: p.GPU, GPUUUID: p.GPUUUID, PID: p.PID, Type: p.Type, User: m.Name(user), Program: p.Program,
 			StartedAt: p.StartedAt, UsedMemory: p.UsedMemory, Alive: p.Alive,
 			GPUInstanceID: p.GPUInstanceID, ComputeInstanceID: p.ComputeInstanceID,
-		}, Person: m.Name(p.Person), Share: p.Share}
+		}, Person: m.Name(p.Person), Likely: m.Name(p.Likely), Computes: p.Computes, Share: p.Share}
 	}
 	out.Children = make([]snapshot.Child, len(p.Children))
 	for i, c := range p.Children {
@@ -277,11 +275,10 @@ func (m *masker) users(list []User) []User {
 			continue
 		}
 		have := &out[i]
-		have.Reserved += u.Reserved
-		have.Used += u.Used
+		have.Holding.add(u.Holding)
+		have.Slices.add(u.Slices)
 		have.Memory += u.Memory
 		have.Processes += u.Processes
-		have.IdleGPUs += u.IdleGPUs
 		addMeans(have, u.Mean2h, u.Mean24h, u.Mean1w)
 		have.Where = mergeWhere(have.Where, u.Where)
 	}
@@ -289,16 +286,18 @@ func (m *masker) users(list []User) []User {
 	return out
 }
 
-// mergeWhere returns the GPUs of both lists, by host. It changes neither.
+// mergeWhere returns the GPUs and slices of both lists, by host. It changes neither.
 func mergeWhere(a, b []UserHost) []UserHost {
-	gpus := map[string][]int{}
+	gpus, labels := map[string][]int{}, map[string][]string{}
 	for _, w := range slices.Concat(a, b) {
 		gpus[w.Host] = slices.Concat(gpus[w.Host], w.GPUs)
+		labels[w.Host] = slices.Concat(labels[w.Host], w.Slices)
 	}
 	var all []UserHost
 	for _, host := range slices.SortedFunc(maps.Keys(gpus), NaturalCompare) {
 		slices.Sort(gpus[host])
-		all = append(all, UserHost{Host: host, GPUs: slices.Compact(gpus[host])})
+		slices.SortFunc(labels[host], NaturalCompare)
+		all = append(all, UserHost{Host: host, GPUs: slices.Compact(gpus[host]), Slices: slices.Compact(labels[host])})
 	}
 	return all
 }

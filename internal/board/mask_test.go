@@ -23,14 +23,16 @@ func secretive(t *testing.T) *board.Board {
 	dead.User, dead.Program = "zoe-secret", "hidden-secret.py"
 	dead.Children = []snapshot.Child{{PID: 4, User: "child-secret", Program: "child-secret.py"}}
 	p := proc("eva-secret", snapshot.Compute, 9000)
-	p.Program, p.Container, p.UID = "model-secret.py", "c0ffee-secret", new(int64(4242))
+	p.Program, p.Container, p.UID, p.OwnUserNamespace = "model-secret.py", "c0ffee-secret", new(int64(4242)), true
+	likely := proc("likely-secret", snapshot.Compute, 10)
+	likely.Container = "c0ffee-secret"
 	other := by("jun-secret", booking.Reserved)
 	other.Comment, other.By = "call eva-secret", "by-secret"
 	next := other
 	next.From, next.Until, next.Name = now.Add(2*time.Hour), now.Add(3*time.Hour), "next-secret"
 	stray := other
 	stray.Host = "gpu77"
-	s := scene{gpu: a100(), procs: []snapshot.Process{p, dead}, booked: []booking.Booking{other, by("two-secret", booking.Reserved), next, stray}}
+	s := scene{gpu: a100(), procs: []snapshot.Process{p, likely, dead}, booked: []booking.Booking{other, by("two-secret", booking.Reserved), next, stray}}
 	s.recent = &history.Recent{Users: []history.User{{Name: "past-secret", Mean2h: new(1.0)}}}
 	b, _ := s.merge()
 	s.age = time.Hour
@@ -127,21 +129,24 @@ func TestMaskLevels(t *testing.T) {
 
 // Those who have one name after masking are one, and the list is sorted anew.
 func TestMaskedUsersAreAddedUp(t *testing.T) {
-	one := board.User{Name: "ann lee", Reserved: 1, Used: 2, Memory: 3, Processes: 4, IdleGPUs: 5, Mean2h: new(6.0), Where: []board.UserHost{{Host: "b", GPUs: []int{1}}}}
-	two := board.User{Name: "al li", Reserved: 1, Used: 1, Memory: 1, Processes: 1, IdleGPUs: 1, Mean2h: new(1.0), Where: []board.UserHost{{Host: "a", GPUs: []int{2}}, {Host: "b", GPUs: []int{0, 1}}}}
-	b := &board.Board{Users: []board.User{{Name: "zoe", Reserved: 3}, one, two}}
+	one := board.User{Name: "ann lee", Holding: board.Holding{Reserved: 1, Used: 2, Idle: 5}, Slices: board.Holding{Reserved: 2, Used: 3, Idle: 1}, Memory: 3, Processes: 4,
+		Mean2h: new(6.0), Where: []board.UserHost{{Host: "b", GPUs: []int{1}, Slices: []string{"2:1"}}}}
+	two := board.User{Name: "al li", Holding: board.Holding{Reserved: 1, Used: 1, Idle: 1}, Slices: board.Holding{Used: 1}, Memory: 1, Processes: 1,
+		Mean2h: new(1.0), Where: []board.UserHost{{Host: "a", GPUs: []int{2}}, {Host: "b", GPUs: []int{0, 1}, Slices: []string{"2:0"}}}}
+	b := &board.Board{Users: []board.User{{Name: "zoe", Holding: board.Holding{Reserved: 3}}, one, two}}
 	m := b.Mask(board.Privacy{Users: board.UsersInitials}).Users
 	if len(m) != 2 || m[0].Name != "a.l." || m[1].Name != "z." {
 		t.Fatalf("users %+v", m)
 	}
-	if u := m[0]; u.Reserved != 2 || u.Used != 3 || u.Memory != 4 || u.Processes != 5 || u.IdleGPUs != 6 || *u.Mean2h != 7 || fmt.Sprint(u.Where) != "[{a [2]} {b [0 1]}]" {
+	if u := m[0]; u.Holding != (board.Holding{Reserved: 2, Used: 3, Idle: 6}) || u.Slices != (board.Holding{Reserved: 2, Used: 4, Idle: 1}) ||
+		u.Memory != 4 || u.Processes != 5 || *u.Mean2h != 7 || fmt.Sprint(u.Where) != "[{a [2] []} {b [0 1] [2:0 2:1]}]" {
 		t.Errorf("%+v", u)
 	}
 	b.Hosts = []board.Host{{GPUs: []board.GPU{{Last: &board.LastSeen{Users: []string{"eva", "emil", "jun"}}}}}}
 	if last := b.Mask(board.Privacy{Users: board.UsersInitials}).Hosts[0].GPUs[0].Last.Users; fmt.Sprint(last) != "[e. j.]" {
 		t.Errorf("last were %v", last)
 	}
-	if fmt.Sprint(one.Where, two.Where) != "[{b [1]}] [{a [2]} {b [0 1]}]" {
+	if fmt.Sprint(one.Where, two.Where) != "[{b [1] [2:1]}] [{a [2] []} {b [0 1] [2:0]}]" {
 		t.Error("masking changed the board itself")
 	}
 	for _, users := range []board.UserPrivacy{board.UsersInitials, board.UsersHash, board.UsersNone} {
@@ -197,7 +202,7 @@ func TestMaskedBookingsAndProblems(t *testing.T) {
 
 // What the driver says in words, and where a GPU is in the machine, is left out with the people alone.
 func TestMaskedGPUs(t *testing.T) {
-	words := snapshot.GPU{PCIBusID: "00000000:01:00.0", HealthReason: "Xid 79 on /home/eva", ProcessesUnknown: "N/A for eva", UtilizationGPU: new(7)}
+	words := snapshot.GPU{PCIBusID: "00000000:01:00.0", HealthReason: "Xid 79 on /home/eva", ProcessesUnknown: "N/A for eva", Readings: snapshot.Readings{UtilizationGPU: new(7)}}
 	b := &board.Board{Hosts: []board.Host{{GPUs: []board.GPU{{GPU: words, MoreOthers: 3}, {}}}}}
 	if g := b.Mask(board.Privacy{Users: board.UsersNone}).Hosts[0].GPUs[1]; g.ProcessesUnknown != "" {
 		t.Errorf("a GPU whose processes are known: %q", g.ProcessesUnknown)

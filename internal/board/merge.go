@@ -123,6 +123,11 @@ func newMerger(in Input) *merger {
 	if m.Calendar == nil {
 		m.Calendar = &booking.Calendar{}
 	}
+	fleet := booking.Fleet{Hosts: map[string]booking.KnownHost{}}
+	for _, inv := range in.Hosts {
+		fleet.Hosts[inv.Name] = booking.KnownHost{}
+	}
+	m.Calendar = m.Calendar.On(fleet)
 	m.booked = slices.Clone(m.Calendar.Bookings)
 	logins := m.logins()
 	for i := range m.booked {
@@ -156,7 +161,7 @@ func (m *merger) logins() map[string][]string {
 			continue
 		}
 		for i := range report.Snapshot.Processes {
-			person := m.Who(report.Snapshot.Processes[i].Login())
+			person := m.owner(report.Snapshot.Processes[i].Owner()).Person
 			key := strings.ToLower(person)
 			if person != "" && !slices.Contains(logins[key], person) {
 				logins[key] = append(logins[key], person)
@@ -283,13 +288,15 @@ func (m *merger) newsState(h *Host, inv inventory.Host, r Report) HostState {
 	case collected.Add(-m.set.ClockTolerance).After(m.Now):
 		// A moment that has not come yet proves nothing: never fresh.
 		h.ClockOffset = collected.Sub(m.Now)
-		h.problem("clock:ahead", "the node's clock is "+Span(h.ClockOffset)+" ahead of the web host's; on the node: timedatectl set-ntp true")
+		h.problem("clock:ahead", "the node's clock is "+snapshot.Length(h.ClockOffset)+
+			" ahead of the web host's; on the node: timedatectl set-ntp true")
 		return Stale
 	case !r.SeenAt.IsZero() && r.SeenAt.Sub(collected) > limit && r.SeenAt.Add(limit).After(m.Now):
 		// It came in just now, and says that it is old: either a backlog after
 		// an outage or a clock that is behind. Old it is in both cases.
 		h.ClockOffset = -r.SeenAt.Sub(collected)
-		h.problem("clock:behind", "its data has just arrived and is "+Span(-h.ClockOffset)+" old: the node's clock is behind (on the node: timedatectl set-ntp true), or it was offline until now")
+		h.problem("clock:behind", "its data has just arrived and is "+snapshot.Length(-h.ClockOffset)+
+			" old: the node's clock is behind (on the node: timedatectl set-ntp true), or it was offline until now")
 		return Stale
 	case !collected.Add(limit).Before(m.Now):
 		return Up
@@ -349,31 +356,6 @@ func Number(n int, what string) string {
 		what += "s"
 	}
 	return itoa(n) + " " + what
-}
-
-// Span writes a duration in its two largest units: "2 h 30 min", "3 d 4 h", "45 s".
-func Span(d time.Duration) string {
-	d = d.Round(time.Second)
-	if d < 0 {
-		d = -d
-	}
-	units := []struct {
-		size time.Duration
-		name string
-	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}}
-	for i, u := range units {
-		if d < u.size {
-			continue
-		}
-		s := itoa(int(d/u.size)) + " " + u.name
-		if i+1 < len(units) {
-			if rest := d % u.size / units[i+1].size; rest > 0 {
-				s += " " + itoa(int(rest)) + " " + units[i+1].name
-			}
-		}
-		return s
-	}
-	return "0 s"
 }
 
 // NaturalCompare orders names as people do: gpu2 before gpu10, without regard to case.

@@ -65,7 +65,7 @@ func (s scene) row(t *testing.T) (board.Host, board.GPU) {
 func a100() snapshot.GPU {
 	return snapshot.GPU{
 		UUID: "GPU-1", Name: "NVIDIA A100-SXM4-40GB", Health: snapshot.HealthOK,
-		MemoryTotal: new(int64(40960)), MemoryUsed: new(int64(4)), UtilizationGPU: new(0),
+		MemoryTotal: new(int64(40960)), MemoryUsed: new(int64(4)), Readings: snapshot.Readings{UtilizationGPU: new(0)},
 	}
 }
 
@@ -138,6 +138,19 @@ func TestStateOfOneGPU(t *testing.T) {
 		{"a repair is due, and there are no errors", scene{gpu: with(func(g *snapshot.GPU) {
 			g.RemappedRows, g.ECC = &snapshot.Remapped{Pending: new(true)}, &snapshot.ECC{UncorrectedVolatile: new(int64(0))}
 		})}, board.Free, ""},
+		{"row remapping failed, as the collector says", scene{gpu: with(func(g *snapshot.GPU) {
+			g.Health, g.HealthReason, g.RemappedRows = snapshot.HealthError, "row remapping failed", &snapshot.Remapped{Failure: new(true)}
+		})}, board.Lost, board.ReasonRemap},
+		{"a row to be remapped after uncorrectable errors, as the collector says", scene{gpu: with(func(g *snapshot.GPU) {
+			g.Health, g.HealthReason = snapshot.HealthError, "1 uncorrectable memory errors, and a row is remapped at the next reset"
+			g.RemappedRows, g.ECC = &snapshot.Remapped{Pending: new(true)}, &snapshot.ECC{UncorrectedVolatile: new(int64(1))}
+		})}, board.Lost, board.ReasonECC},
+		{"the same where errors are not counted", scene{gpu: with(func(g *snapshot.GPU) {
+			g.RemappedRows = &snapshot.Remapped{Uncorrectable: new(1), Pending: new(true)}
+		})}, board.Lost, board.ReasonECC},
+		{"another error, and rows that were remapped long ago", scene{gpu: with(func(g *snapshot.GPU) {
+			g.Health, g.RemappedRows = snapshot.HealthError, &snapshot.Remapped{Uncorrectable: new(3), Pending: new(false), Failure: new(false)}
+		})}, board.Lost, board.ReasonError},
 		{"uncorrectable errors that need no repair", scene{gpu: with(func(g *snapshot.GPU) {
 			g.RemappedRows, g.ECC = &snapshot.Remapped{Pending: new(false), Failure: new(false)}, &snapshot.ECC{UncorrectedVolatile: new(int64(1))}
 		})}, board.Free, ""},

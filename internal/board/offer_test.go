@@ -126,10 +126,10 @@ func TestAnOfferMixesNoSlices(t *testing.T) {
 func TestJobs(t *testing.T) {
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	run := func(person string, hours int, mib int64, alive bool) Process {
-		return Process{Person: person, Process: snapshot.Process{Type: snapshot.Compute, Program: "train.py", StartedAt: &snapshot.Time{Time: start.Add(time.Duration(hours) * time.Hour)}, UsedMemory: &mib, Alive: &alive}}
+		return Process{Person: person, Computes: alive, Process: snapshot.Process{Type: snapshot.Compute, Program: "train.py", StartedAt: &snapshot.Time{Time: start.Add(time.Duration(hours) * time.Hour)}, UsedMemory: &mib, Alive: &alive}}
 	}
 	eva := booking.Aliases{"elind": "eva"}.Mine("eva")
-	silent := Process{Person: "kai", Process: snapshot.Process{Type: snapshot.Compute}}
+	silent := Process{Person: "kai", Computes: true, Process: snapshot.Process{Type: snapshot.Compute}}
 	for _, tt := range []struct {
 		name string
 		gpu  GPU
@@ -137,7 +137,7 @@ func TestJobs(t *testing.T) {
 	}{
 		{"neither memory nor start are told", GPU{State: Busy, Processes: []Process{silent}}, "kai 0 "},
 		{"somebody's who booked it", GPU{State: InUse, Booking: &Booking{Name: "kai"}}, "unknown 0 "},
-		{"two jobs of one", GPU{State: Busy, Processes: []Process{run("kai", 2, 1000, true), run("kai", 1, 500, true)}}, "kai 1500 11:00"},
+		{"two jobs of one", GPU{State: Busy, Processes: []Process{run("kai", 2, 1000, true), run("kai", 1, 500, true)}}, "kai 1000 12:00, kai 500 11:00"},
 		{"two people", GPU{State: Contested, Processes: []Process{run("kai", 2, 1000, true), run("mira", 1, 500, true)}}, "kai 1000 12:00, mira 500 11:00"},
 		{"one's own", GPU{State: Busy, Processes: []Process{run("elind", 2, 1000, true)}}, ""},
 		{"another's in one's own", GPU{State: Contested, Booking: &Booking{Name: "eva"}, Processes: []Process{run("eva", 2, 9, true), run("kai", 2, 1000, true)}}, "kai 1000 12:00"},

@@ -60,10 +60,11 @@ func cardOf(g *snapshot.GPU) *Card {
 	return c
 }
 
-// MarkKey names a GPU over time: by UUID where it has one, else by its index.
-func MarkKey(host string, g *GPU) string { return host + "/" + gpuKey(g) }
+// MarkKey names a GPU over time, among those of all hosts.
+func MarkKey(host string, g *GPU) string { return host + "/" + g.Key() }
 
-func gpuKey(g *GPU) string {
+// Key names a GPU of a host over time, as history does: by UUID where it has one, else by its index.
+func (g *GPU) Key() string {
 	if g.UUID != "" {
 		return g.UUID
 	}
@@ -289,7 +290,7 @@ func (m *merger) recall(h *Host, g *GPU, p *place) Mark {
 	case g.Last != nil && g.Last.State != Unknown:
 		mark.Last = g.Last
 	case g.State != Unknown && g.State != Drained:
-		mark.Last = &LastSeen{State: g.State, Users: g.Users(), At: h.SnapshotAt}
+		mark.Last = g.lastSeen(h.SnapshotAt)
 	case mark.Last != nil:
 		g.Last = mark.Last
 	}

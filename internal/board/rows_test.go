@@ -77,8 +77,12 @@ func generations(t *testing.T, list []answer) (last *board.Board) {
 		if got := rows(b); got != a.want {
 			t.Errorf("generation %d: rows %s\nwant %s", i, got, a.want)
 		}
-		if b.Totals.GPUs != len(b.Hosts[0].GPUs) {
-			t.Errorf("generation %d: %d GPUs in all, and %d rows", i, b.Totals.GPUs, len(b.Hosts[0].GPUs))
+		sliced := 0
+		for _, g := range b.Hosts[0].GPUs {
+			sliced += min(1, len(g.Slices))
+		}
+		if b.Totals.GPUs.All+sliced != len(b.Hosts[0].GPUs) {
+			t.Errorf("generation %d: %d GPUs in all, %d with slices, and %d rows", i, b.Totals.GPUs.All, sliced, len(b.Hosts[0].GPUs))
 		}
 		last = b
 		data, err := json.Marshal(next)

@@ -68,15 +68,6 @@ func units(hosts []Host) iter.Seq2[*Host, *GPU] {
 	}
 }
 
-// CountUnits is how many GPUs and slices people can have, whatever their state.
-func (h *Host) CountUnits() int {
-	n := 0
-	for range h.Units() {
-		n++
-	}
-	return n
-}
-
 // Unread is the problem because of which no GPU of the host can be read; nil if one can be, if
 // the host's news is old, or if no problem is known.
 func (h *Host) Unread() *snapshot.Problem {

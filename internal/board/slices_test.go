@@ -181,8 +181,11 @@ func TestSlicesAreCounted(t *testing.T) {
 	s.procs = []snapshot.Process{on(proc("jun", snapshot.Compute, 4992), 1, 0)}
 	b, marks := s.merge()
 	h := &b.Hosts[0]
-	if b.Totals.GPUs != 3 || b.Totals.Free() != 1 || b.Totals.ByState[board.Busy] != 1 || b.Totals.ByState[board.Booked] != 1 || h.Free != 1 || h.CountUnits() != 3 {
-		t.Errorf("totals %+v, %d free of %d on the host", b.Totals, h.Free, h.CountUnits())
+	for _, totals := range []board.Totals{b.Totals, h.Totals} {
+		c := totals.Slices
+		if totals.GPUs.All != 0 || c.All != 3 || c.Free() != 1 || c.ByState[board.Busy] != 1 || c.ByState[board.Booked] != 1 {
+			t.Errorf("totals %+v", totals)
+		}
 	}
 	if len(b.Models) != 1 || b.Models[0].Name != "A100-SXM4-40GB 2g.10gb" || b.Models[0].Total != 3 || b.Models[0].Free != 1 || *b.Models[0].MemoryTotal != 9984 {
 		t.Errorf("models %+v", b.Models)
@@ -196,11 +199,11 @@ func TestSlicesAreCounted(t *testing.T) {
 	for _, u := range b.Users {
 		switch u.Name {
 		case "jun":
-			if u.Used != 1 || u.Memory != 4992 || u.Processes != 1 || !slices.Equal(u.Where[0].GPUs, []int{0}) {
+			if u.Used != 0 || u.Slices.Used != 1 || u.Memory != 4992 || u.Processes != 1 || len(u.Where[0].GPUs) != 0 || !slices.Equal(u.Where[0].Slices, []string{"0:0"}) {
 				t.Errorf("%+v", u)
 			}
 		case "eva":
-			if u.Reserved != 1 {
+			if u.Reserved != 0 || u.Slices.Reserved != 1 {
 				t.Errorf("%+v", u)
 			}
 		}
@@ -267,9 +270,6 @@ func TestLabels(t *testing.T) {
 	}
 	for range h.Units() {
 		break
-	}
-	if h.CountUnits() != 3 {
-		t.Errorf("%d GPUs and slices", h.CountUnits())
 	}
 }
 
@@ -402,10 +402,11 @@ func BenchmarkManyBookings(b *testing.B) {
 	}
 }
 
-// Who computes on two slices of a GPU uses one GPU of the host, and as many units.
+// Who computes on two slices of a GPU uses two slices, and no GPU.
 func TestUserOfTwoSlices(t *testing.T) {
 	b, _ := scene{gpu: sliced(2), procs: []snapshot.Process{on(proc("eva", snapshot.Compute, 7900), 1, 0), on(proc("eva", snapshot.Compute, 7900), 2, 0)}}.merge()
-	if u := b.Users[0]; u.Used != 2 || len(u.Where) != 1 || !slices.Equal(u.Where[0].GPUs, []int{0}) {
-		t.Errorf("%+v, want two units of GPU 0", u)
+	u := b.Users[0]
+	if u.Used != 0 || u.Slices.Used != 2 || len(u.Where) != 1 || len(u.Where[0].GPUs) != 0 || !slices.Equal(u.Where[0].Slices, []string{"0:0", "0:1"}) {
+		t.Errorf("%+v, want two slices of GPU 0", u)
 	}
 }

@@ -193,6 +193,19 @@ func TestStrayBookingsAreNamed(t *testing.T) {
 	}
 }
 
+// A host with or without its domain is one that the board has, and a range of names holds each.
+func TestBookingsForANameThatMeansAHost(t *testing.T) {
+	for name, whose := range map[string]string{"gpu01.example.org": "eva", "gpu01-gpu04": booking.Unreadable} {
+		meant := by("eva", booking.Reserved)
+		meant.Host = name
+		b, _ := scene{gpu: a100(), booked: []booking.Booking{meant}}.merge()
+		g := b.Hosts[0].GPUs[0]
+		if g.State != board.Booked || g.Booking.Name != whose || len(b.Problems) != 1 || b.Problems[0].Code != "booking:host" || b.Problems[0].Where() != "comments.json:3:7" {
+			t.Errorf("%s: %s, %+v, problems %+v", name, g.State, g.Booking, b.Problems)
+		}
+	}
+}
+
 // Until the driver has answered in full, nobody knows which GPUs there are not.
 func TestNoBookingIsStrayWhereTheAnswerWasCut(t *testing.T) {
 	ninth := by("eva", booking.Reserved)
@@ -247,10 +260,10 @@ func TestOneBadHostLeavesTheOthersAlone(t *testing.T) {
 func TestTotalsCountEveryGPUOnce(t *testing.T) {
 	b, _ := scene{gpu: a100(), inv: inventory.Host{ExpectedGPUs: 4}}.merge()
 	sum := 0
-	for _, n := range b.Totals.ByState {
+	for _, n := range b.Totals.GPUs.ByState {
 		sum += n
 	}
-	if sum != b.Totals.GPUs || b.Totals.GPUs != 4 || b.Totals.Free() != 1 {
+	if sum != b.Totals.GPUs.All || b.Totals.GPUs.All != 4 || b.Totals.GPUs.Free() != 1 {
 		t.Errorf("totals %+v", b.Totals)
 	}
 	if len(b.FreeNow) != 1 || len(b.Models) != 1 || b.Models[0].Name != "A100-SXM4-40GB" || b.Models[0].Free != 1 {
@@ -268,8 +281,8 @@ func TestLostCardIsNoModelOfItsOwn(t *testing.T) {
 		t.Errorf("models %+v, want one of two cards", m)
 	}
 	b.Hosts[0].GPUs[1].State = board.Free
-	if b.Count(); b.Models[0].Free != 2 || b.Hosts[0].Free != 2 {
-		t.Errorf("models %+v, %d free on the host, want two free cards", b.Models, b.Hosts[0].Free)
+	if b.Count(); b.Models[0].Free != 2 || b.Hosts[0].Totals.GPUs.Free() != 2 {
+		t.Errorf("models %+v, %d free on the host, want two free cards", b.Models, b.Hosts[0].Totals.GPUs.Free())
 	}
 }
 
@@ -335,12 +348,12 @@ func TestHeldIdleIsCounted(t *testing.T) {
 	recent := &history.Recent{GPUs: map[history.Key]history.GPU{{Host: "gpu01", GPU: "GPU-1"}: {IdleSince: now.Add(-5 * time.Hour)}}}
 	procs := []snapshot.Process{proc("sam", snapshot.Compute, 9000)}
 	b, _ := scene{gpu: a100(), recent: recent, procs: procs}.merge()
-	if b.Totals.HeldIdle != 1 || b.Users[0].IdleGPUs != 1 {
-		t.Errorf("%d are held and idle, %d of them sam's", b.Totals.HeldIdle, b.Users[0].IdleGPUs)
+	if b.Totals.GPUs.HeldIdle != 1 || b.Users[0].Idle != 1 {
+		t.Errorf("%d are held and idle, %d of them sam's", b.Totals.GPUs.HeldIdle, b.Users[0].Idle)
 	}
 	b, _ = scene{gpu: a100(), procs: procs}.merge()
-	if b.Totals.HeldIdle != 0 || b.Users[0].IdleGPUs != 0 {
-		t.Errorf("%d are held and idle where nobody knows for how long, %d of them sam's", b.Totals.HeldIdle, b.Users[0].IdleGPUs)
+	if b.Totals.GPUs.HeldIdle != 0 || b.Users[0].Idle != 0 {
+		t.Errorf("%d are held and idle where nobody knows for how long, %d of them sam's", b.Totals.GPUs.HeldIdle, b.Users[0].Idle)
 	}
 }
 

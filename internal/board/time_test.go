@@ -176,18 +176,6 @@ func TestMarksKeepSince(t *testing.T) {
 	}
 }
 
-func TestSpan(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0 s", 45 * time.Second: "45 s", 150 * time.Minute: "2 h 30 min", 36 * time.Hour: "1 d 12 h",
-		-time.Hour: "1 h", 13 * 24 * time.Hour: "13 d", time.Hour + time.Second: "1 h", 61 * time.Minute: "1 h 1 min",
-		90 * time.Second: "1 min 30 s", 59600 * time.Millisecond: "1 min",
-	} {
-		if got := board.Span(d); got != want {
-			t.Errorf("Span(%v) = %q, want %q", d, got, want)
-		}
-	}
-}
-
 func TestClockAheadIsReported(t *testing.T) {
 	h, _ := scene{gpu: a100(), age: -time.Hour, seenAt: now.Add(-10 * time.Second)}.row(t)
 	if h.State != board.Stale || h.ClockOffset <= 0 || !hasCode(h.Problems, "clock:ahead") {

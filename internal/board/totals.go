@@ -2,6 +2,7 @@ package board
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -13,25 +14,43 @@ import (
 func (b *Board) Count() {
 	for i := range b.Hosts {
 		here := b.Hosts[i : i+1]
-		here[0].Free, here[0].Models = totals(here).Free(), models(here)
+		here[0].Totals, here[0].Models = totals(here), models(here)
 	}
 	b.Totals, b.Models = totals(b.Hosts), models(b.Hosts)
 	b.FreeNow, b.NextFree = freeNow(b.Hosts), nextFree(b.Hosts)
 }
 
 func totals(hosts []Host) Totals {
-	t := Totals{Hosts: len(hosts), ByState: map[State]int{}, ByHost: map[HostState]int{}}
+	t := Totals{Hosts: len(hosts), ByHost: map[HostState]int{}}
+	t.GPUs.ByState, t.Slices.ByState = map[State]int{}, map[State]int{}
 	for i := range hosts {
 		t.ByHost[hosts[i].State]++
 	}
 	for _, g := range units(hosts) {
-		t.GPUs++
-		t.ByState[g.State]++
+		c := &t.GPUs
+		if g.Slice != nil {
+			c = &t.Slices
+		}
+		c.All++
+		c.ByState[g.State]++
 		if !g.IdleSince.IsZero() {
-			t.HeldIdle++
+			c.HeldIdle++
 		}
 	}
 	return t
+}
+
+// FreeOf counts what is free, for a sentence that goes on with "free": "4 of 36 GPUs and 1 of 4 MIG slices".
+func (t Totals) FreeOf() string {
+	gpus := fmt.Sprintf("%d of %s", t.GPUs.Free(), Number(t.GPUs.All, "GPU"))
+	mig := fmt.Sprintf("%d of %s", t.Slices.Free(), Number(t.Slices.All, "MIG slice"))
+	switch {
+	case t.Slices.All == 0:
+		return gpus
+	case t.GPUs.All == 0:
+		return mig
+	}
+	return gpus + " and " + mig
 }
 
 // WholeGiB is a memory size as cards are sold; 0 when it is not known. What one model reports differs by some MiB
@@ -44,21 +63,23 @@ func WholeGiB(mib *int64) int {
 func models(hosts []Host) []Model {
 	type key struct {
 		name string
+		mig  bool
 		gib  int
 	}
 	found := map[key]*Model{}
-	sizes := map[string][]int{} // by name, those that are told
+	sizes := map[key][]int{} // those that are told
 	for _, g := range units(hosts) {
 		if g.Name == "" && g.UUID == "" && g.PCIBusID == "" {
 			continue // expected, and nothing is known of it
 		}
-		k := key{g.Name, WholeGiB(g.MemoryTotal)}
+		k := key{g.Name, g.Slice != nil, WholeGiB(g.MemoryTotal)}
 		model := found[k]
 		if model == nil {
-			model = &Model{Name: g.ShortName, FullName: g.Name, MemoryTotal: g.MemoryTotal}
+			model = &Model{Name: g.ShortName, FullName: g.Name, MemoryTotal: g.MemoryTotal, MIG: k.mig}
 			found[k] = model
 			if k.gib > 0 {
-				sizes[k.name] = append(sizes[k.name], k.gib)
+				kind := key{k.name, k.mig, 0}
+				sizes[kind] = append(sizes[kind], k.gib)
 			}
 		}
 		model.Total++
@@ -68,10 +89,10 @@ func models(hosts []Host) []Model {
 	}
 	list := make([]Model, 0, len(found))
 	for k, model := range found {
-		if same := sizes[k.name]; k.gib == 0 && len(same) == 1 {
+		if same := sizes[k]; k.gib == 0 && len(same) == 1 {
 			// A lost card tells no memory. It is one of those, not a kind of its own.
-			found[key{k.name, same[0]}].Total += model.Total
-			found[key{k.name, same[0]}].Free += model.Free
+			found[key{k.name, k.mig, same[0]}].Total += model.Total
+			found[key{k.name, k.mig, same[0]}].Free += model.Free
 			delete(found, k)
 		}
 	}
@@ -140,7 +161,7 @@ func (m *merger) users(hosts []Host) []User {
 			for _, name := range g.Bookers() {
 				if booked[name] || len(booked) < maxPeople {
 					booked[name] = true
-					user(name).Reserved++
+					user(name).of(g).Reserved++
 				}
 			}
 			addUse(user, h.Name, g)
@@ -175,12 +196,30 @@ func (g *GPU) Bookers() []string {
 	return names
 }
 
-// sortUsers sorts by bookings and present use, then by the mean use of the last two hours.
+// sortUsers sorts by bookings and present use of GPUs, with the mean use of the last two hours, then by those of
+// slices.
 func sortUsers(list []User) {
-	weight := func(u User) float64 { return float64(u.Reserved) + 1.5*u.Used + 0.15*orZero(u.Mean2h) }
+	weight := func(h Holding) float64 { return float64(h.Reserved) + 1.5*h.Used }
+	gpus := func(u User) float64 { return weight(u.Holding) + 0.15*orZero(u.Mean2h) }
 	slices.SortFunc(list, func(x, y User) int {
-		return cmp.Or(cmp.Compare(weight(y), weight(x)), NaturalCompare(x.Name, y.Name))
+		bySlices := cmp.Compare(weight(y.Slices), weight(x.Slices))
+		return cmp.Or(cmp.Compare(gpus(y), gpus(x)), bySlices, NaturalCompare(x.Name, y.Name))
 	})
+}
+
+// of returns the holding that counts a GPU or a slice.
+func (u *User) of(g *GPU) *Holding {
+	if g.Slice != nil {
+		return &u.Slices
+	}
+	return &u.Holding
+}
+
+// add adds the holding of a user who has the same name on a masked site.
+func (h *Holding) add(other Holding) {
+	h.Reserved += other.Reserved
+	h.Used += other.Used
+	h.Idle += other.Idle
 }
 
 // addMeans adds the past of one Unix user to that of the person, who may have several.
@@ -214,22 +253,25 @@ func addUse(user func(string) *User, host string, g *GPU) {
 	}
 	for _, person := range people {
 		u := user(person)
+		held := u.of(g)
 		if total > 0 {
-			u.Used += float64(memory[person]) / float64(total)
+			held.Used += float64(memory[person]) / float64(total)
 		} else {
-			u.Used += 1 / float64(len(people))
+			held.Used += 1 / float64(len(people))
 		}
 		u.Memory += memory[person]
 		u.Processes += processes[person]
 		if !g.IdleSince.IsZero() {
-			u.IdleGPUs++
+			held.Idle++
 		}
-		if n := len(u.Where); n > 0 && u.Where[n-1].Host == host {
-			if here := &u.Where[n-1]; here.GPUs[len(here.GPUs)-1] != g.Index { // another slice of it
-				here.GPUs = append(here.GPUs, g.Index)
-			}
+		if n := len(u.Where); n == 0 || u.Where[n-1].Host != host {
+			u.Where = append(u.Where, UserHost{Host: host})
+		}
+		here := &u.Where[len(u.Where)-1]
+		if g.Slice != nil {
+			here.Slices = append(here.Slices, g.Label())
 		} else {
-			u.Where = append(u.Where, UserHost{Host: host, GPUs: []int{g.Index}})
+			here.GPUs = append(here.GPUs, g.Index)
 		}
 	}
 }

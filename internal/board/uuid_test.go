@@ -184,12 +184,12 @@ func TestOneCardUnderTwoHosts(t *testing.T) {
 		for _, m := range b.Models {
 			models += m.Total
 		}
-		for _, n := range b.Totals.ByState {
+		for _, n := range b.Totals.GPUs.ByState {
 			states += n
 		}
-		if b.Totals.GPUs != c.gpus || models != c.gpus || states != c.gpus || b.Totals.Free() != c.free || len(b.FreeNow) != c.free || offered != c.free {
+		if b.Totals.GPUs.All != c.gpus || models != c.gpus || states != c.gpus || b.Totals.GPUs.Free() != c.free || len(b.FreeNow) != c.free || offered != c.free {
 			t.Errorf("%s: %d GPUs, %d by model, %d by state; %d free, %d listed, %d offered; want %d and %d",
-				c.name, b.Totals.GPUs, models, states, b.Totals.Free(), len(b.FreeNow), offered, c.gpus, c.free)
+				c.name, b.Totals.GPUs.All, models, states, b.Totals.GPUs.Free(), len(b.FreeNow), offered, c.gpus, c.free)
 		}
 		// Each host of a pair names the other.
 		for i := range b.Hosts {
@@ -219,6 +219,19 @@ func TestOneCardUnderTwoHosts(t *testing.T) {
 		if c.name == "a clone" || c.name == "three" {
 			if b, _ := board.Merge(in); faces(b) != c.want {
 				t.Errorf("%s, later: %s\nwant %s", c.name, faces(b), c.want)
+			}
+		}
+		// Once the board is old, it counts as many.
+		b.Expire()
+		counts := strings.Count(faces(b), " at ")
+		if b.Totals.GPUs.All != c.gpus || b.Totals.GPUs.Free() != 0 || counts != strings.Count(c.want, " at ") {
+			t.Errorf("%s, when the board is old: %d GPUs, and %d are counted elsewhere: %s", c.name, b.Totals.GPUs.All, counts, faces(b))
+		}
+		for i := range b.Hosts {
+			for g := range b.Hosts[i].Rows() {
+				if (g.Reason == board.ReasonElsewhere) != (g.CountedAt != "") {
+					t.Errorf("%s, when the board is old: %s %s is %s", c.name, b.Hosts[i].Name, g.Label(), g.Reason)
+				}
 			}
 		}
 	}
@@ -295,7 +308,7 @@ func TestACardThatAHostNoLongerLists(t *testing.T) {
 	inv, in.Reports["b"] = hostWith("b", 10*time.Second, "B")
 	in.Hosts = append(in.Hosts, inv)
 	b, _ := board.Merge(in)
-	if got, want := faces(b), "a:0 free, a:1 unknown at b, b:0 free"; got != want || b.Totals.GPUs != 2 {
+	if got, want := faces(b), "a:0 free, a:1 unknown at b, b:0 free"; got != want || b.Totals.GPUs.All != 2 {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -2,21 +2,22 @@ package board
 
 import (
 	"slices"
+	"time"
 
 	"gpuboard/internal/booking"
 	"gpuboard/internal/snapshot"
 )
 
-// Owner returns whose the process is: a person, or an unknown user.
+// Owner returns whose the process is: a person, somebody who is likely a person, or an unknown user.
 func (p *Process) Owner() snapshot.Owner {
-	if p.Person != "" {
-		return snapshot.Owner{Person: p.Person}
+	if p.Person != "" || p.Likely != "" {
+		return snapshot.Owner{Person: p.Person, Likely: p.Likely}
 	}
 	return p.Unknown()
 }
 
-// Of reports whether the process is somebody's who has this name. An unknown user has that of the
-// account, unless the account is a container's or has no name.
+// Of reports whether the process is for certain somebody's who has this name. An unknown user has that of
+// the account, unless the account is a container's or has no name.
 func (p *Process) Of(named func(string) bool) bool {
 	if p.Person == "" && (p.Container != "" || p.BareUID()) {
 		return false
@@ -25,7 +26,9 @@ func (p *Process) Of(named func(string) bool) bool {
 }
 
 // Computing returns the processes that use the GPU, in the order of Processes.
-func (g *GPU) Computing() []*Process { return g.which((*Process).Computes) }
+func (g *GPU) Computing() []*Process {
+	return g.which(func(p *Process) bool { return p.Computes })
+}
 
 func (g *GPU) which(which func(*Process) bool) (list []*Process) {
 	for i := range g.Processes {
@@ -57,24 +60,33 @@ func (g *GPU) Owners() []snapshot.Owner {
 	return owners
 }
 
-// Users returns the people who use the GPU, in order of name.
+// Users returns the people who use the GPU for certain, in order of name.
 func (g *GPU) Users() []string { return PeopleOf(g.Owners()) }
 
 // PeopleOf returns the people among owners, in order of name.
 func PeopleOf(owners []snapshot.Owner) []string {
-	var people []string
+	return sorted(owners, func(o snapshot.Owner) string { return o.Person })
+}
+
+func sorted(owners []snapshot.Owner, name func(snapshot.Owner) string) []string {
+	var names []string
 	for _, o := range owners {
-		if o.Person != "" {
-			people = append(people, o.Person)
+		if name(o) != "" {
+			names = append(names, name(o))
 		}
 	}
-	slices.Sort(people)
-	return people
+	slices.Sort(names)
+	return names
 }
 
 // Unknown returns the unknown users of the GPU.
 func (g *GPU) Unknown() []snapshot.Owner {
-	return slices.DeleteFunc(g.Owners(), func(o snapshot.Owner) bool { return o.Person != "" })
+	return slices.DeleteFunc(g.Owners(), func(o snapshot.Owner) bool { return o.Name() != "" })
+}
+
+// Likely returns the people who likely use the GPU, in order of name.
+func (g *GPU) Likely() []string {
+	return sorted(g.Owners(), func(o snapshot.Owner) string { return o.Likely })
 }
 
 // Left returns whose dead processes hold the memory of a GPU that is stuck. They do not use it any more.
@@ -82,7 +94,29 @@ func (g *GPU) Left() []snapshot.Owner {
 	if g.State != Stuck {
 		return nil
 	}
-	return ownersOf(g.which((*Process).Dead))
+	return ownersOf(g.Holding())
+}
+
+// Holding returns the processes that use the GPU or, if it is stuck, the dead ones whose memory it holds.
+func (g *GPU) Holding() []*Process {
+	if g.State == Stuck {
+		return g.which((*Process).Dead)
+	}
+	return g.Computing()
+}
+
+// Of reports whether somebody who has this name, also as a login, uses the GPU, left its memory, or has
+// booked it. An unknown user has no name.
+func (g *GPU) Of(named func(string) bool) bool {
+	return slices.ContainsFunc(g.Holding(), func(p *Process) bool {
+		return p.Person != "" && (named(p.Person) || named(p.User)) || p.Likely != "" && named(p.Likely)
+	}) || g.Booking != nil && named(g.Booking.Name) ||
+		slices.ContainsFunc(g.Others, func(b Booking) bool { return named(b.Name) })
+}
+
+// lastSeen returns what is known of the GPU now, to be shown when it is unknown later.
+func (g *GPU) lastSeen(at time.Time) *LastSeen {
+	return &LastSeen{State: g.State, Users: PeopleOf(ownersOf(g.Holding())), At: at}
 }
 
 func ownersOf(list []*Process) []snapshot.Owner {
@@ -97,9 +131,8 @@ func ownersOf(list []*Process) []snapshot.Owner {
 	return owners
 }
 
-// Jobs returns what others run on the GPUs of a booking, one for each person and
-// GPU. Mine reports whether a name is that of the person who books. A GPU of which
-// nobody knows whether it is in use counts, too.
+// Jobs returns what others run on the GPUs of a booking, one for each process. Mine reports whether a name is
+// that of the person who books. A GPU whose use is unknown counts, too.
 func (b *Board) Jobs(of booking.Booking, mine func(string) bool) []booking.Job {
 	var jobs []booking.Job
 	for h, g := range b.Units() {
@@ -121,24 +154,16 @@ func jobsOn(h *Host, g *GPU, mine func(string) bool) []booking.Job {
 	}
 	var jobs []booking.Job
 	own := false
-	at := map[snapshot.Owner]int{}
 	for _, p := range g.Computing() {
 		if p.Of(mine) {
 			own = true
 			continue
 		}
-		who := p.Owner()
-		n, known := at[who]
-		if !known {
-			n = len(jobs)
-			at[who] = n
-			jobs = append(jobs, booking.Job{Place: place, Who: who, Program: p.Program, PID: p.PID})
-		}
-		j := &jobs[n]
-		j.Memory += orZero(p.UsedMemory)
-		if p.StartedAt != nil && (j.Since.IsZero() || p.StartedAt.Before(j.Since)) {
+		j := booking.Job{Place: place, Who: p.Owner(), Program: p.Program, PID: p.PID, Memory: orZero(p.UsedMemory)}
+		if p.StartedAt != nil {
 			j.Since = p.StartedAt.Time
 		}
+		jobs = append(jobs, j)
 	}
 	if len(jobs) == 0 && !own && !(g.State == InUse && g.Booking != nil && mine(g.Booking.Name)) {
 		jobs = append(jobs, booking.Job{Place: place})

@@ -187,3 +187,67 @@ func TestMaskedChildren(t *testing.T) {
 		t.Errorf("children of %+v, want nobody, nobody and a person", masked)
 	}
 }
+
+// Somebody who is only likely to be a person is shown, fits whatever booking there is, and counts for nothing
+// else, now and in the past. Where containers run under their users' accounts, that is certain.
+func TestLikelyUsers(t *testing.T) {
+	mira := proc("mira", snapshot.Compute, 3000)
+	mira.Container = "a1b2c3d4"
+	recent := &history.Recent{Users: []history.User{{Name: "mira?", Mean2h: new(1.0)}}}
+
+	for _, tt := range []struct {
+		name    string
+		trusted bool
+		booked  string
+		service string
+		state   board.State
+		users   string // as the GPU has them, then those who are likely, then all people of the board
+	}{
+		{"not booked", false, "", "", board.Busy, "[] [mira] []"},
+		{"booked by the same", false, "mira", "", board.InUse, "[] [mira] [mira]"},
+		{"booked by another", false, "ada", "", board.InUse, "[] [mira] [ada]"},
+		{"a service account", false, "", "mira", board.Busy, "[] [] []"},
+		{"trusted", true, "", "", board.Busy, "[mira] [] [mira]"},
+		{"trusted, booked by the same", true, "mira", "", board.InUse, "[mira] [] [mira]"},
+		{"trusted, booked by another", true, "ada", "", board.Contested, "[mira] [] [mira ada]"},
+		{"trusted, a service account", true, "", "mira", board.Busy, "[] [] []"},
+	} {
+		s := scene{gpu: a100(), procs: []snapshot.Process{mira}, recent: recent,
+			setting: board.Settings{TrustContainerUIDs: tt.trusted, ServiceAccounts: []string{tt.service}}}
+		if tt.booked != "" {
+			s.booked = []booking.Booking{by(tt.booked, "")}
+		}
+		b, _ := s.merge()
+		g := &b.Hosts[0].GPUs[0]
+
+		var people []string
+		for _, u := range b.Users {
+			people = append(people, u.Name)
+			if past := u.Mean2h != nil; u.Name == "mira" && past != tt.trusted {
+				t.Errorf("%s: mira has a past: %t", tt.name, past)
+			}
+		}
+		if got := fmt.Sprint(g.Users(), g.Likely(), people); g.State != tt.state || got != tt.users {
+			t.Errorf("%s: %s, %s, want %s, %s", tt.name, g.State, got, tt.state, tt.users)
+		}
+		if !tt.trusted && tt.service == "" {
+			if words := fmt.Sprint(g.Owners()); words != "[mira?]" || len(g.Unknown()) > 0 {
+				t.Errorf("%s: used by %s, unknown %v", tt.name, words, g.Unknown())
+			}
+			of := booking.Booking{Host: "gpu01", Target: booking.Target{All: true, Index: -1}}
+			if jobs := b.Jobs(of, func(name string) bool { return name == "mira" }); len(jobs) != 1 || jobs[0].Who.String() != "mira?" {
+				t.Errorf("%s: mira books over %+v unasked", tt.name, jobs)
+			}
+		}
+	}
+}
+
+// What a node of another version, or a hostile one, calls a user in its samples.
+func TestPastOfNamesThatAreNone(t *testing.T) {
+	in := board.Input{Settings: board.Settings{TrustContainerUIDs: true}}
+	for name, want := range map[string]string{"ada": "ada", "ada?": "ada", "?": "", "": "", "ada??": "", "ada curl evil|sh": "", "root?": "", "averyver+": ""} {
+		if got := in.Who(name); got != want {
+			t.Errorf("%q is %q, want %q", name, got, want)
+		}
+	}
+}

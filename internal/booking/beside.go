@@ -126,10 +126,10 @@ func (f *File) Prune(ctx context.Context, by By, end time.Time) (moved []Booking
 		}
 		return next, err
 	})
-	if err != nil {
-		return nil, archiveName, err
+	if _, made := errors.AsType[*MadeError](err); err != nil && !made {
+		moved = nil
 	}
-	return moved, archiveName, nil
+	return moved, archiveName, err
 }
 
 // archiveName is the archive beside comments.json.

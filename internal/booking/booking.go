@@ -37,6 +37,7 @@ type Booking struct {
 	Col     int
 
 	shared string // the id in the file, if it is that of several bookings
+	guess  bool   // its key may mean several hosts, and this is one of them
 }
 
 // ActiveAt reports whether the booking is in force at t: From is part of it, Until is

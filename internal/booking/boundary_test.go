@@ -110,7 +110,7 @@ func TestBracketsInCommentsAndTextsAreNotOpen(t *testing.T) {
 	for text, want := range map[string][]int{
 		`{[`: {0, 1}, "{//[\n[": {0, 5}, `{/*[*/[`: {0, 6}, `{"["[`: {0, 4}, `{"\"["[`: {0, 6}, `{}[`: {2}, `{/*[`: {0}, `{//[`: {0},
 	} {
-		if open, quoted := openAt(text, len(text)); !slices.Equal(open, want) || quoted != -1 {
+		if open, quoted := openAt(text, len(text), nil); !slices.Equal(open, want) || quoted != -1 {
 			t.Errorf("%q: open at %v, quoted at %d; want %v", text, open, quoted, want)
 		}
 	}
@@ -127,5 +127,106 @@ func TestAnEmptyFileThatCannotBeMadeIsAnError(t *testing.T) {
 	write("{}")(t, file)
 	if err := Open(file, nil).createEmpty(filepath.Join(file, "below")); !errors.Is(err, syscall.ENOTDIR) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A bracket that is never closed is found where the indentation says that it ends.
+func TestMissingBracketIsFoundByIndentation(t *testing.T) {
+	for _, tt := range []struct {
+		name, file string
+		want       string // its line and column, and what the message says
+	}{
+		{"an entry on one line", `{
+  "gpu01": {
+    "0": { "name": "eve", "date": "2026-12-01",
+    "1": { "name": "bob", "date": "2026-12-02" }
+  },
+  "gpu02": []
+}`, "3:10 not closed before line 4,"},
+		{"the last entry", `{
+  "gpu01": {
+    "0": { "name": "eve", "date": "2026-12-01" },
+    "1": { "name": "bob", "date": "2026-12-02"
+  }
+}`, "4:10 not closed before line 5,"},
+		{"an entry on several lines", `{
+  "gpu01": {
+    "0": {
+      "name": "eve", // who
+      "date": "2026-12-01",
+    "1": {}
+  },
+  "gpu02": {}
+}`, "3:10 not closed before line 6,"},
+		{"the line of the bracket and the comma is lost", `{
+  "gpu01": {
+    "0": {
+      "name": "eve",
+      "date": "2026-12-01"
+    "1": {}
+  },
+  "gpu02": {}
+}`, "3:10 not closed before line 6,"},
+		{"only a comma is lost", `{
+  "gpu01": {
+    "0": {
+      "name": "eve"
+      "date": "2026-12-01"
+    },
+    "1": {}
+  }
+}`, "4:20 a comma is missing here"},
+		{"a host", `{
+  "gpu01": {
+    "0": { "name": "eve" },
+    "1": {},
+
+  // the next one
+  "gpu02": { "0": {} }
+}
+`, "2:12 not closed before line 7,"},
+		{"the last host", "{\n  \"gpu01\": [\n    {}\n  ],\n  \"gpu02\": {\n    \"0\": {}\n}\n", "5:12 not closed before line 7,"},
+		{"in a nested list", `{
+  "gpu01": {
+    "0": [
+      { "name": "eve", "date": "2026-12-01" },
+      { "name": "bob", "date": "2026-12-02" }
+    ],
+    "1": {
+      "name": "eve",
+  },
+  "gpu02": []
+}`, "7:10 not closed before line 9,"},
+		{"tabs", "{\r\n\t\"gpu01\": {\r\n\t\t\"0\": { \"name\": \"eve\",\r\n\t\t\"1\": {}\r\n\t}\r\n}\r\n", "3:8 not closed before line 4,"},
+		{"hosts at the margin", `{
+"gpu01": {
+  "0": { "name": "eve",
+  "1": {}
+},
+"gpu02": []
+}`, "3:8 not closed before line 4,"},
+		{"fields below their bracket are part of it", `{
+  "gpu01": {
+    "0": { "name": "eve",
+    "date": "2026-12-01" },
+    "1": { "name": "bob",
+  },
+}`, "5:10 not closed before line 6,"},
+		{"brackets below their names", `{
+  "gpu01":
+  {
+    "0": { "name": "eve",
+    "1": {}
+  }
+}`, "4:10 not closed before line 5,"},
+		{"no indentation", "{\n\"gpu01\": {\n\"0\": {\n\"name\": \"eve\",\n\"1\": {}\n},\n\"gpu02\": []\n}", "1:1 never closed"},
+		{"saved by half", "{\n  \"gpu01\": {\n    \"0\": { \"name\": \"eve\" },\n", "2:12 never closed"},
+		{"on one line", `{ "gpu01": { "0": { "name": "eve" }, "gpu02": [] }`, "1:1 never closed"},
+	} {
+		cal := Parse("comments.json", []byte(tt.file), time.UTC, Options{})
+		at, what, _ := strings.Cut(tt.want, " ")
+		if len(cal.Problems) != 1 || cal.Problems[0].Where() != "comments.json:"+at || !strings.Contains(cal.Problems[0].Message, what) {
+			t.Errorf("%s: %+v, want %s", tt.name, cal.Problems, tt.want)
+		}
 	}
 }

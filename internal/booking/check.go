@@ -96,6 +96,104 @@ func Check(cal *Calendar, fleet Fleet, now time.Time) []snapshot.Problem {
 	return problems
 }
 
+// On returns the calendar with the names of the hosts of a fleet. A name stands for the host that differs from it
+// by a domain alone. A name that may mean several hosts, such as "gpu01-gpu04", books each of them for [Unreadable].
+func (c *Calendar) On(fleet Fleet) *Calendar {
+	unknown := func(b Booking) bool { _, known := fleet.Hosts[b.Host]; return !known }
+	if len(fleet.Hosts) == 0 || !slices.ContainsFunc(c.Bookings, unknown) {
+		return c
+	}
+
+	on := *c
+	on.Bookings, on.Problems = make([]Booking, 0, len(c.Bookings)), slices.Clone(c.Problems)
+	meant := fleet.meant()
+	reported := map[string]bool{}
+	changed := false
+	for _, b := range c.Bookings {
+		if !unknown(b) {
+			on.Bookings = append(on.Bookings, b)
+			continue
+		}
+
+		hosts, certain := meant(b.Host)
+		switch {
+		case b.guess: // reported with its key
+		case len(hosts) == 0: // reported by Check
+			hosts, certain = []string{b.Host}, true
+		case !reported[b.Host] && len(on.Problems) < MaxProblems:
+			reported[b.Host] = true
+			message := fmt.Sprintf("the host %s is read as %s: write %s", quote(b.Host), hosts[0], quote(hosts[0]))
+			if !certain {
+				message = "the host " + quote(b.Host) + mayBe(hosts)
+			}
+			on.Problems = append(on.Problems, snapshot.Problem{
+				Code: "booking:host", Message: message, Host: hosts[0], File: c.File, Line: b.Line, Col: b.Col,
+			})
+		}
+		changed = changed || b.guess || hosts[0] != b.Host
+
+		if !certain {
+			b.Disown()
+			b.guess = true
+			if digits(b.Host[strings.LastIndexAny(b.Host, "-.")+1:]) { // which may be the number of a GPU
+				b.Target = Target{All: true, Index: -1}
+			}
+		}
+		for _, host := range hosts {
+			if b.Host = host; len(on.Bookings) < 2*MaxBookings {
+				on.Bookings = append(on.Bookings, b)
+			}
+		}
+	}
+	if !changed {
+		return c
+	}
+	slices.SortStableFunc(on.Bookings, func(a, b Booking) int { return inOrder(&a, &b) })
+	on.Bookings = slices.CompactFunc(on.Bookings, func(a, b Booking) bool {
+		return a.guess && a.content() == b.content()
+	})
+	return &on
+}
+
+// meant returns a function that finds the hosts which a name may mean that is not a host's, and whether that
+// is certain.
+func (f Fleet) meant() func(name string) (hosts []string, certain bool) {
+	byLabel := map[string][]string{}
+	for _, host := range slices.Sorted(maps.Keys(f.Hosts)) {
+		label, _, _ := strings.Cut(host, ".")
+		byLabel[label] = append(byLabel[label], host)
+	}
+	return func(name string) (hosts []string, certain bool) {
+		label, domain, _ := strings.Cut(name, ".")
+		for _, host := range byLabel[label] {
+			if strings.HasPrefix(host, name+".") || strings.HasPrefix(name, host+".") {
+				hosts = append(hosts, host)
+			}
+		}
+		if len(hosts) > 0 {
+			return hosts, len(hosts) == 1 && !digits(domain)
+		}
+
+		// A range: each hyphen may be the one between its ends.
+		for i := range len(label) {
+			if label[i] != '-' {
+				continue
+			}
+			for last := range strings.SplitSeq(label[i+1:], "-") {
+				names := nameRange(label[:i], last)
+				if digits(last) {
+					names = append(names, label[:i]) // "gpu01-0" may be its GPU 0
+				}
+				for _, one := range names {
+					hosts = append(hosts, byLabel[one]...)
+				}
+			}
+		}
+		slices.Sort(hosts)
+		return slices.Compact(hosts), false
+	}
+}
+
 // NearUUID is the UUID of a GPU that one wrong letter makes into this one, which no GPU has; "" for none.
 func NearUUID(written string, known iter.Seq[string]) (near string) {
 	for uuid := range known {

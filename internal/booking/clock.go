@@ -38,8 +38,13 @@ func (w wall) String() string {
 func moments(d date, w wall, zone *time.Location) []time.Time {
 	asUTC := time.Date(d.year, d.month, d.day, w.hour, w.min, w.sec, 0, time.UTC)
 	var found []time.Time
+	last := -1 << 20 // no offset
 	for _, probe := range []time.Duration{-36 * time.Hour, 0, 36 * time.Hour} {
 		_, offset := asUTC.Add(probe).In(zone).Zone()
+		if offset == last {
+			continue // the same moment
+		}
+		last = offset
 		t := asUTC.Add(-time.Duration(offset) * time.Second).In(zone)
 		if dateOf(t) == d && t.Hour() == w.hour && t.Minute() == w.min && t.Second() == w.sec {
 			found = append(found, t)

@@ -3,6 +3,8 @@ package booking
 import (
 	"fmt"
 	"time"
+
+	"gpuboard/internal/snapshot"
 )
 
 // Describe writes the period of a booking for people:
@@ -43,29 +45,19 @@ func span(from, until time.Time) string {
 	if days > 0 { // adding no day could choose the other one of two equal times of a change of clocks
 		from = from.AddDate(0, 0, days)
 	}
-	return twoUnits(days, until.Sub(from))
+	return toTheMinute(days, until.Sub(from))
 }
 
 // Length writes a duration in its two largest units, without its sign: "2 d 6 h", "less than 1 min".
 func Length(d time.Duration) string {
+	const day = 24 * time.Hour
 	d = d.Abs()
-	days := d / (24 * time.Hour)
-	return twoUnits(int(days), d-days*24*time.Hour)
+	return toTheMinute(int(d/day), d%day)
 }
 
-func twoUnits(days int, rest time.Duration) string {
-	hours, minutes := int(rest/time.Hour), int(rest%time.Hour/time.Minute)
-	switch {
-	case days > 0 && hours > 0:
-		return fmt.Sprintf("%d d %d h", days, hours)
-	case days > 0:
-		return fmt.Sprintf("%d d", days)
-	case hours > 0 && minutes > 0:
-		return fmt.Sprintf("%d h %d min", hours, minutes)
-	case hours > 0:
-		return fmt.Sprintf("%d h", hours)
-	case minutes > 0:
-		return fmt.Sprintf("%d min", minutes)
+func toTheMinute(days int, rest time.Duration) string {
+	if days <= 0 && rest < time.Minute {
+		return "less than 1 min"
 	}
-	return "less than 1 min"
+	return snapshot.DaysLength(days, rest.Truncate(time.Minute))
 }

@@ -120,7 +120,7 @@ func ToUTF8(data []byte) ([]byte, error) {
 // position returns line and column, in characters and from 1, of an offset in text.
 func (d *document) position(off int) (line, col int) {
 	off = min(max(off, 0), len(d.text))
-	line = sort.SearchInts(d.lines, off+1)
+	line = d.lineOf(off)
 	start, col := d.lines[line-1], 1
 	// Offsets mostly rise, and a file may be one line of megabytes: the count goes on
 	// from the last answer.
@@ -142,7 +142,7 @@ func (e *syntaxError) Error() string { return e.message }
 
 // parse makes the tree. After a [*syntaxError] it has the values that end before the mistake.
 func (d *document) parse() error {
-	if open, _ := openAt(d.text, len(d.text)); len(open) > snapshot.MaxDepth {
+	if open, _ := openAt(d.text, len(d.text), nil); len(open) > snapshot.MaxDepth {
 		return &syntaxError{open[snapshot.MaxDepth], fmt.Sprintf("brackets are nested more than %d deep here", snapshot.MaxDepth)}
 	}
 	if strings.Count(d.text, ",") > maxValues {
@@ -170,11 +170,16 @@ func (d *document) pack() ([]byte, error) {
 
 // openAt returns the offsets of the brackets that are open at end, outermost first,
 // and of the text in quotes that is open there; -1 for none. It stops when more
-// brackets are open than are allowed.
-func openAt(text string, end int) (open []int, quoted int) {
+// brackets are open than are allowed. visit, if not nil, is called for each bracket and each text,
+// with the brackets that are open before it.
+func openAt(text string, end int, visit func(off int, open []int)) (open []int, quoted int) {
 	quoted = -1
 	for i := 0; i < end && len(open) <= snapshot.MaxDepth; i++ {
-		switch ch := text[i]; {
+		ch := text[i]
+		if visit != nil && quoted < 0 && strings.IndexByte(`"{}[]`, ch) >= 0 {
+			visit(i, open)
+		}
+		switch {
 		case quoted >= 0 && ch == '\\':
 			i++
 		case ch == '"' && quoted >= 0:
@@ -203,6 +208,59 @@ func openAt(text string, end int) (open []int, quoted int) {
 	return open, quoted
 }
 
+// unclosed looks for a bracket whose end is missing, where brackets are open at the end of the file. People indent:
+// a line that is indented no more than the line of a bracket is outside of it. It returns the offset of the first
+// bracket that such a line shows to be unclosed, and the line; -1 if indentation does not show any.
+func (d *document) unclosed() (bracket, line int) {
+	bracket = -1
+	previous := -1         // the offset of the last bracket or text
+	flat := map[int]bool{} // brackets whose content is not indented
+	openAt(d.text, len(d.text), func(off int, open []int) {
+		before, at := previous, d.lineOf(off)
+		previous = off
+		beginsLine := d.lineOf(before) != at
+		if bracket >= 0 || !beginsLine || len(open) < 2 { // below the outermost bracket everything is inside it
+			return
+		}
+
+		innermost := open[len(open)-1]
+		own, here := d.indent(d.lineOf(innermost)), d.indent(at)
+		if here == own && before == innermost {
+			flat[innermost] = true
+		}
+		closes := d.text[off] == '}' || d.text[off] == ']'
+
+		switch {
+		case !strings.HasPrefix(own, here): // the line is indented more
+		case flat[innermost]:
+		case closes && here == own:
+		case d.isField(off): // some people do not indent the fields of an entry
+		default:
+			bracket, line = innermost, at
+		}
+	})
+	return bracket, line
+}
+
+// isField reports whether a text in quotes begins at an offset and is the name of a field of an entry.
+func (d *document) isField(off int) bool {
+	if d.text[off] != '"' {
+		return false
+	}
+	name, _, _ := strings.Cut(d.text[off+1:], `"`)
+	return entryField(name) != ""
+}
+
+// lineOf is the number of the line, from 1, of an offset.
+func (d *document) lineOf(off int) int { return sort.SearchInts(d.lines, off+1) }
+
+// indent is the white space that begins a line, at most 200 characters of it.
+func (d *document) indent(line int) string {
+	text := d.text[d.lines[line-1]:]
+	text = text[:min(len(text), 200)]
+	return text[:len(text)-len(strings.TrimLeft(text, " \t"))]
+}
+
 const quoteMissing = "the closing quote of this text is missing: it has to be on the same line"
 
 // explain says where the mistake is that stopped hujson, and how to mend it.
@@ -217,7 +275,7 @@ func (d *document) explain(err error) *syntaxError {
 	}
 	rest := d.text[off:]
 	first, _ := utf8.DecodeRuneInString(rest)
-	open, quoted := openAt(d.text, off)
+	open, quoted := openAt(d.text, off, nil)
 	bracket, closing, opened := "", "", -1
 	if len(open) > 0 {
 		opened = open[len(open)-1]
@@ -236,9 +294,13 @@ func (d *document) explain(err error) *syntaxError {
 	if end := strings.IndexAny(word, ",}]{[\":="); end >= 0 {
 		word = strings.TrimSpace(word[:end])
 	}
+	unclosed, outside := d.unclosed()
 	switch {
 	case rest == "" && quoted >= 0 && strings.ContainsAny(d.text[quoted:], "}]"):
 		return &syntaxError{quoted, quoteMissing}
+	case unclosed >= 0 && opened >= 0 && (rest == "" || first == '"' && outside == d.lineOf(off)):
+		return &syntaxError{unclosed, fmt.Sprintf("this %c is not closed before line %d, "+
+			"which is not indented as a part of it: its closing bracket is missing", d.text[unclosed], outside)}
 	case rest == "" && opened >= 0:
 		return &syntaxError{opened, fmt.Sprintf("this %s is never closed: a %s is missing, or the file was saved by half", bracket, closing)}
 	case first == '"' && hujsonSays("invalid literal") && strings.Contains(rest[:1+strings.IndexByte(rest[1:], '"')], "\n"):

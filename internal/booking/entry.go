@@ -172,50 +172,32 @@ func (r *reading) moment(s slot, v *hujson.Value, end bool) time.Time {
 		r.hostProblem("booking:type", v, s, "a time has to be a text in double quotes"+effect)
 		return time.Time{}
 	}
-	date := r.date(written{text, end})
+	t, latest, note, err := r.date(text, end)
 	switch {
-	case date.err != nil && relative(text):
+	case err != nil && relative(text):
 		r.hostProblem("booking:date", v, s, fmt.Sprintf("%s is relative to the moment it was written, which the file does not know: write a date, as in \"2026-11-20 18:00\"%s", quote(text), effect))
-	case date.err != nil:
-		r.hostProblem("booking:date", v, s, date.err.Error()+effect)
-	case date.note != "":
-		r.hostProblem("booking:ambiguous", v, s, date.note)
-	case date.latest.After(date.t) && date.latest.After(r.opts.Now):
+	case err != nil:
+		r.hostProblem("booking:date", v, s, err.Error()+effect)
+	case note != "":
+		r.hostProblem("booking:ambiguous", v, s, note)
+	case latest.After(t) && latest.After(r.opts.Now):
 		r.hostProblem("booking:date", v, s, fmt.Sprintf("%s may have lost a digit, so the booking counts until %s: write every month, day and hour with two digits, as in \"2026-12-01 08:00\"",
-			quote(text), date.latest.In(r.zone).Format("2006-01-02 15:04")))
-		return date.latest
+			quote(text), latest.In(r.zone).Format("2006-01-02 15:04")))
+		return latest
 	}
-	return date.t
+	return t
 }
 
-// A written is a date as it stands in the file, for the beginning or the end of a booking.
-type written struct {
-	text string
-	end  bool
-}
-
-// A parsedDate is what [parseAbsolute] returns for a date, and for an end what [latestMeant] does.
-type parsedDate struct {
-	t, latest time.Time
-	note      string
-	err       error
-}
-
-// date parses a date, once for all entries that have it.
-func (r *reading) date(w written) parsedDate {
-	d, known := r.dates[w]
-	if known {
-		return d
-	}
-	d.t, d.note, d.err = parseAbsolute(w.text, r.zone, w.end)
-	if w.end && r.opts.DayStarts {
-		if _, _, timed := parseAbsolute(w.text+" 00:00", r.zone, true); timed == nil {
-			d.t, d.note, d.err = parseAbsolute(w.text, r.zone, false)
+// date parses a date of an entry. The latest is, for an end, what [latestMeant] says.
+func (r *reading) date(text string, end bool) (t, latest time.Time, note string, err error) {
+	t, note, err = parseAbsolute(text, r.zone, end)
+	if end && r.opts.DayStarts {
+		if _, _, timed := parseAbsolute(text+" 00:00", r.zone, true); timed == nil {
+			t, note, err = parseAbsolute(text, r.zone, false)
 		}
 	}
-	if w.end && d.err == nil {
-		d.latest = latestMeant(w.text, d.t)
+	if end && err == nil {
+		latest = latestMeant(text, t)
 	}
-	r.dates[w] = d
-	return d
+	return t, latest, note, err
 }

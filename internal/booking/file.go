@@ -36,7 +36,7 @@ type File struct {
 	state string // where a generator keeps its copy of the last good content; "" for nowhere
 
 	// exchange and step are replaced by tests: step is called before each
-	// operation that changes a name.
+	// operation that changes a name, and before each reading.
 	exchange func(a, b string) error
 	step     func(what string)
 }
@@ -119,11 +119,21 @@ const updateBudget = 20 * time.Second
 // Update changes the bookings. It takes the lock, reads the file, calls edit for the
 // new content, replaces the file and records what changed. If somebody saved the file
 // in between, their save stays and edit is called again with it, so edit must have no
-// other effects. After an error the file is unchanged, unless the error is about
-// recording the change or making it durable.
+// other effects. After an error the file is unchanged, unless it is a [*MadeError].
 func (f *File) Update(ctx context.Context, by By, edit func(data []byte) ([]byte, error)) error {
 	return f.locked(ctx, func(ctx context.Context, lock, log *os.File) error { return f.update(ctx, lock, log, by, edit) })
 }
+
+// A MadeError says that the bookings are changed, and that Err kept the change out of the record, or
+// from being durable.
+type MadeError struct{ Err error }
+
+func (e *MadeError) Error() string {
+	return "the bookings are changed, but recording the change failed: " + e.Err.Error()
+}
+
+// Unwrap is the cause.
+func (e *MadeError) Unwrap() error { return e.Err }
 
 // RecordReleases records a release of bookings that have vanished from the file.
 func (f *File) RecordReleases(ctx context.Context, by By, vanished []Entry) error {
@@ -161,11 +171,8 @@ func (f *File) present(ctx context.Context) error {
 	if _, err := os.Stat(f.path); err == nil {
 		return nil
 	}
-	data, err := f.readSaved(ctx)
-	if err != nil {
-		return err
-	}
-	return f.Intact(data)
+	_, err := f.readSaved(ctx)
+	return err
 }
 
 func (f *File) lockedOnce(ctx context.Context, do func(ctx context.Context, lock, log *os.File) error) error {
@@ -191,9 +198,6 @@ func (f *File) update(ctx context.Context, lock, log *os.File, by By, edit func(
 		if err != nil {
 			return err
 		}
-		if err := f.Intact(data); err != nil {
-			return err
-		}
 		next, err := edit(data)
 		if err != nil {
 			return err
@@ -207,10 +211,9 @@ func (f *File) update(ctx context.Context, lock, log *os.File, by By, edit func(
 		}
 		if err == nil {
 			_ = f.writeGood(next, time.Time{}) // if it fails, the next generation does it, or says why not
-			if err := record(log, f.changes(by, data, next)); err != nil {
-				return fmt.Errorf("recording a change that was made: %w", err)
+			if err = cmp.Or(record(log, f.changes(by, data, next)), f.syncDir()); err != nil {
+				return &MadeError{err}
 			}
-			err = f.syncDir()
 		}
 		if err != nil {
 			return fmt.Errorf("replacing the bookings: %w", err)
@@ -226,7 +229,8 @@ const (
 	savingPause = 100 * time.Millisecond
 )
 
-// readSaved reads the file, and again if it is empty, or missing where there were bookings.
+// readSaved reads the file, and again if it is empty, or missing where there were bookings: then
+// somebody is saving it, or has just made it. What it returns is intact.
 func (f *File) readSaved(ctx context.Context) ([]byte, error) {
 	for try := 0; ; try++ {
 		f.step("read")
@@ -237,8 +241,11 @@ func (f *File) readSaved(ctx context.Context) ([]byte, error) {
 		if err != nil && (!errors.Is(err, ErrBroken) || try == savingTries) {
 			return nil, fmt.Errorf("reading the bookings: %w", err)
 		}
-		if err == nil && (len(data) > 0 || data == nil && f.Intact(nil) == nil || try == savingTries) {
-			return data, nil
+		if err == nil {
+			err = f.Intact(data)
+			if len(data) > 0 || data == nil && err == nil || try == savingTries {
+				return data, err
+			}
 		}
 		if err := sleep(ctx, savingPause); err != nil {
 			return nil, err

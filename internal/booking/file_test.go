@@ -102,6 +102,33 @@ func TestEightEditorsLoseNothing(t *testing.T) {
 	wantBookings(t, file, 200)
 }
 
+// Somebody else makes the first booking while a program looks whether there were bookings.
+func TestFirstBookingsAtOnce(t *testing.T) {
+	for moment := 1; moment <= 2; moment++ {
+		file := filepath.Join(t.TempDir(), "comments.json")
+		f, looks, made := Open(file, nil), 0, false
+		f.step = func(what string) {
+			if what != "last good" {
+				return
+			}
+			if looks++; looks == moment {
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // f may hold the lock
+				defer cancel()
+				made = Open(file, nil).Update(ctx, testBy, func([]byte) ([]byte, error) { return []byte(byHand), nil }) == nil
+			}
+		}
+		if err := f.Update(t.Context(), testBy, addProgram); err != nil {
+			t.Errorf("at look %d: %v", moment, err)
+		}
+		switch {
+		case made:
+			wantBoth(t, fmt.Sprintf("at look %d", moment), file)
+		case moment == 1:
+			t.Error("the first look is taken with the lock held")
+		}
+	}
+}
+
 func wantBookings(t *testing.T, file string, n int) {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -354,7 +381,11 @@ func TestEmptyFileIsReadSeveralTimes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "comments.json")
 	write("")(t, file)
 	f, reads := Open(file, nil), 0
-	f.step = func(string) { reads++ }
+	f.step = func(what string) {
+		if what == "read" {
+			reads++
+		}
+	}
 	if data, err := f.readSaved(t.Context()); err != nil || len(data) != 0 || reads != 1+savingTries {
 		t.Errorf("%q, %v after %d reads", data, err, reads)
 	}

@@ -170,6 +170,7 @@ func (e *RestorableError) Unwrap() error { return e.Err }
 
 // lastGood finds the newest copy of the last good content; nil if there is none.
 func (f *File) lastGood() (path string, data []byte, at time.Time) {
+	f.step("last good")
 	paths := []string{f.beside(lastGoodSuffix)}
 	if f.state != "" {
 		paths = append(paths, filepath.Join(f.state, LastGoodName))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -167,5 +168,128 @@ func TestLockReplacedUnderWriters(t *testing.T) {
 	}
 	if n < 12 {
 		t.Errorf("only %d bookings were acknowledged", n)
+	}
+}
+
+// TestTimesAreKept: another zone of the file moves times without an offset, in any form, and Keep
+// writes behind them what they meant. Nothing else in the file changes.
+func TestTimesAreKept(t *testing.T) {
+	utc, paris := time.UTC, paris(t)
+	opts := Options{Now: time.Date(2026, 11, 20, 12, 0, 0, 0, utc)}
+	for entry, want := range map[string]string{
+		`{"name":"eve",  "date": "2026-11-25 15:18"}`:                              `{"name":"eve",  "date": "2026-11-25 15:18 +00:00"}`,
+		`{"name":"eve",  "date": "2026-11-25"}`:                                    `{"name":"eve",  "date": "2026-11-26 00:00 +00:00"}`,
+		`{"name":"eve",  "date": "25.11.2026 15h18" /* rest */ }`:                  `{"name":"eve",  "date": "2026-11-25 15:18 +00:00" /* rest */ }`,
+		`{"name":"eve", "Date": "2026-11-25 15:18", "from": "2026-11-21 08:00"}`:   `{"name":"eve", "Date": "2026-11-25 15:18 +00:00", "from": "2026-11-21 08:00 +00:00"}`,
+		`{"name":"eve", "date": "2026-11-25 15:18Z", "from": "2026-11-21 08:00"}`:  `{"name":"eve", "date": "2026-11-25 15:18Z", "from": "2026-11-21 08:00 +00:00"}`,
+		`{"name":"eve", "date": "2026-11-20 12:30"}`:                               `{"name":"eve", "date": "2026-11-20 12:30 +00:00"}`, // over in Paris alone
+		`{"name":"eve", "date": "2026-11-25 15:18 +02:00"}`:                        "",
+		`{"name":"eve", "date": "2026-11-19 15:18"}`:                               "",
+		`{"name":"eve", "date": "never"}`:                                          "",
+		`{"name":"eve"}`:                                                           "",
+		`{"name":"eve", "date": "as long as it takes"}`:                            "",
+		`{"name":"eve", "date": "as long as it takes", "from": "2026-11-21 8:00"}`: `{"name":"eve", "date": "as long as it takes", "from": "2026-11-21 08:00 +00:00"}`,
+	} {
+		text := "// ours\n{ \"gpu01\": { \"0,1\": " + entry + ", }, }"
+		path := filepath.Join(t.TempDir(), "comments.json")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		f := Open(path, paris)
+		before := Open(path, utc).Load(opts).Bookings
+		moves, err := f.Moved(utc, opts)
+		if err != nil || len(moves) > 0 != (want != "") {
+			t.Errorf("%s: moved are %+v, %v", entry, moves, err)
+		}
+		kept, err := f.Keep(t.Context(), By{Name: "root", At: opts.Now}, utc, false, opts)
+		if err != nil || len(kept) != len(moves) {
+			t.Errorf("%s: kept are %+v, %v", entry, kept, err)
+		}
+		if want == "" {
+			want = entry
+		}
+		data, err := os.ReadFile(path)
+		if want = strings.Replace(text, entry, want, 1); err != nil || string(data) != want {
+			t.Errorf("the file is\n%s\nand not\n%s", data, want)
+		}
+		same := func(a, b Booking) bool {
+			return a.Target == b.Target && a.From.Equal(b.From) && a.Until.Equal(b.Until)
+		}
+		if after := f.Load(opts).Bookings; len(kept) > 0 && !slices.EqualFunc(before, after, same) {
+			t.Errorf("%s: the bookings were %+v, and are %+v", entry, before, after)
+		}
+		if moves, err := f.Moved(utc, opts); err != nil || len(moves) > 0 || len(f.Record()) > 0 {
+			t.Errorf("%s: moved again are %+v, recorded %+v, %v", entry, moves, f.Record(), err)
+		}
+	}
+}
+
+// TestWordsAreKept: the record then says what is written, so no booking is reported as vanished.
+func TestWordsAreKept(t *testing.T) {
+	utc := time.UTC
+	york, err := time.LoadLocation("America/New_York")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, utc)
+	opts, by := Options{Now: now}, By{Name: "ada", At: now}
+	path := filepath.Join(t.TempDir(), "comments.json")
+	book := func(f *File, zone *time.Location, gpu int, from time.Time) {
+		t.Helper()
+		b := Booking{Host: "gpu01", Target: Target{Index: gpu}, Name: "eve", From: from, Until: from.Add(30 * time.Minute)}
+		err := f.Update(t.Context(), by, func(data []byte) ([]byte, error) {
+			next, _, err := Add(data, In(zone), b)
+			return next, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	book(Open(path, utc), utc, 0, now.Add(24*time.Hour))
+	f := Open(path, york)
+	book(f, york, 1, now.Add(24*time.Hour)) // which is right already
+	problems := func() string {
+		codes := ""
+		for _, p := range f.Load(opts).Problems {
+			codes += p.Code
+		}
+		return codes
+	}
+	if problems() != "booking:vanished" {
+		t.Fatalf("before: %s", problems())
+	}
+	text, _ := os.ReadFile(path)
+	want := strings.Replace(string(text), `"from": "2026-11-21 12:00"`, `"from": "2026-11-21 12:00 -05:00"`, 1)
+	want = strings.Replace(want, `"date": "2026-11-21 12:30"`, `"date": "2026-11-21 12:30 -05:00"`, 1)
+	kept, err := f.Keep(t.Context(), by, utc, true, opts)
+	if err != nil || len(kept) != 1 || kept[0].Target.Index != 0 || !kept[0].From.Equal(now.Add(29*time.Hour)) {
+		t.Errorf("kept are %+v, %v", kept, err)
+	}
+	if after, _ := os.ReadFile(path); string(after) != want || problems() != "" {
+		t.Errorf("problems: %s; the file is\n%s", problems(), after)
+	}
+}
+
+// TestUsualDatesAreFoundAlike: what is found without a search is what the search finds.
+func TestUsualDatesAreFoundAlike(t *testing.T) {
+	usual := "2026-11-20 18:05"
+	texts := []string{usual, usual[:10], "never", "", "20.11.2026", "20.11.2026 18:00", "2026-11-2018:05", "2026-1-20 18:055", "2026-11-20T18:05", "1 May 2026", "1 May 2026 18:05"}
+	for i := range usual {
+		for _, other := range "0-:. Tx" {
+			changed := usual[:i] + string(other) + usual[i+1:]
+			texts = append(texts, changed, changed[:10])
+		}
+	}
+	for _, s := range texts {
+		want := absoluteTime().FindStringSubmatch(s)
+		got, found := dateParts(s)
+		if found != (want != nil) {
+			t.Errorf("%q is found: %v", s, found)
+		}
+		for i := 1; i < len(want); i++ {
+			if got[i] != want[i] {
+				t.Errorf("group %d of %q is %q; want %q", i, s, got[i], want[i])
+			}
+		}
 	}
 }

@@ -29,6 +29,25 @@ var (
 	slashes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d+/\d+(/\d+)?\b`) })
 )
 
+// dateParts are the groups of [absoluteTime] in a text. The usual form, in which commands write, is
+// found without a search: a file may have tens of thousands.
+func dateParts(s string) (m [17]string, found bool) {
+	const usual = "0000-00-00 00:00"
+	if len(s) != len(usual) && len(s) != len("0000-00-00") {
+		return m, copy(m[:], absoluteTime().FindStringSubmatch(s)) > 0
+	}
+	for i := range len(s) {
+		if digit := s[i] >= '0' && s[i] <= '9'; digit != (usual[i] == '0') || !digit && s[i] != usual[i] {
+			return m, copy(m[:], absoluteTime().FindStringSubmatch(s)) > 0
+		}
+	}
+	m[1], m[2], m[3] = s[:4], s[5:7], s[8:10]
+	if len(s) == len(usual) {
+		m[13], m[14] = s[11:13], s[14:]
+	}
+	return m, true
+}
+
 // parseAbsolute reads a date: YYYY-MM-DD, D.M.YYYY, "30 November 2026" or "November 30 2026", with
 // or without a time, which may have a zone. A day alone is its end if end is true, else its
 // beginning. An end may be "never", which is the zero time. The note is not "" if the time was
@@ -38,8 +57,8 @@ func parseAbsolute(s string, zone *time.Location, end bool) (t time.Time, note s
 	if end && strings.EqualFold(s, "never") {
 		return time.Time{}, "", nil
 	}
-	m := absoluteTime().FindStringSubmatch(s)
-	if m == nil {
+	m, found := dateParts(s)
+	if !found {
 		return time.Time{}, "", notATime(s, "write \"2026-11-20 18:00\" or \"20.11.2026 18:00\"")
 	}
 	d := date{atoi(m[1] + m[6] + m[9] + m[12]), time.Month(atoi(m[2] + m[5])), atoi(m[3] + m[4] + m[7] + m[11])}
@@ -120,9 +139,9 @@ func absolute(s string) bool { return absoluteTime().MatchString(s) || strings.E
 // latestMeant is the latest end that a date in the file may mean: in the form YYYY-MM-DD HH:MM, a
 // number of one digit may have lost the other one.
 func latestMeant(s string, end time.Time) time.Time {
-	m := absoluteTime().FindStringSubmatch(s)
+	m, _ := dateParts(s)
 	switch {
-	case m == nil || m[1] == "": // in other forms, one digit is usual
+	case m[1] == "": // in other forms, one digit is usual
 	case len(m[2]) == 1:
 		return end.AddDate(1, 0, 0)
 	case len(m[3]) == 1:

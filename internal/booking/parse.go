@@ -83,7 +83,6 @@ type reading struct {
 	slots map[slot]*hujson.Value   // the value that counts for a target
 	ids   map[string]int           // by ID: index in found
 	same  map[string]int           // by derived ID: how many bookings have it
-	dates map[written]parsedDate   // many bookings have the same
 	full  bool                     // there are more bookings than are read
 	more  bool                     // there are more problems than are reported
 }
@@ -91,7 +90,7 @@ type reading struct {
 func read(name string, data []byte, zone *time.Location, opts Options) *reading {
 	r := &reading{
 		name: filepath.Base(name), zone: cmp.Or(zone, time.UTC), opts: opts, cal: &Calendar{},
-		hosts: map[string]*hujson.Value{}, slots: map[slot]*hujson.Value{}, dates: map[written]parsedDate{},
+		hosts: map[string]*hujson.Value{}, slots: map[slot]*hujson.Value{},
 	}
 	r.cal.File = r.name
 	if len(data) > MaxFileBytes {
@@ -165,19 +164,18 @@ func (r *reading) document() {
 	}
 	keys := make([]string, len(object.Members))
 	for i := range object.Members {
-		name := &object.Members[i].Name
-		host, err := snapshot.ParseHost(strings.TrimSpace(text(name)))
-		if err != nil {
-			r.problem("booking:host", name.StartOffset, strings.TrimPrefix(err.Error(), snapshot.ErrHost.Error()+": ")+": this is no host name, and its bookings do not count")
-			continue
-		}
-		keys[i] = host
+		keys[i], _ = snapshot.ParseHost(strings.TrimSpace(text(&object.Members[i].Name)))
 	}
 	r.twice(object, keys, "host", "other programs see only the last one, so put them together")
 	for i := range object.Members {
 		if keys[i] != "" {
 			r.hosts[keys[i]] = &object.Members[i].Value
 			r.host(keys[i], &object.Members[i].Value)
+		}
+	}
+	for i := range object.Members { // last, so that they cannot use up the bound of bookings
+		if keys[i] == "" {
+			r.oddHost(&object.Members[i].Name, &object.Members[i].Value)
 		}
 	}
 }
@@ -257,9 +255,14 @@ func (r *reading) dictionary(whole slot, object *hujson.Object) {
 	for i := range object.Members {
 		name, v := &object.Members[i].Name, &object.Members[i].Value
 		key := text(name)
-		targets, err := parseTargets(key)
-		if err == nil && strings.TrimSpace(key) != key {
-			err = fmt.Errorf("write %s, without spaces", quote(strings.TrimSpace(key)))
+		meant := plain(key)
+		targets, err := parseTargets(meant)
+		s := slot{whole.host, mayMean(meant)}
+		if err == nil && meant != key {
+			if len(targets) == 1 {
+				s.target = targets[0]
+			}
+			err = fmt.Errorf("write %s, without spaces and in plain characters", quote(meant))
 		}
 		first := len(r.found)
 		if err == nil {
@@ -267,7 +270,6 @@ func (r *reading) dictionary(whole slot, object *hujson.Object) {
 			r.targets(whole.host, targets, v)
 			continue
 		}
-		s := slot{whole.host, mayMean(key)}
 		switch {
 		case v.Value.Kind() == '[' || isEntry(v):
 			r.slot(s, v)
@@ -377,7 +379,7 @@ func (r *reading) append(b Booking, entry *hujson.Value) {
 // finish sorts the bookings, derives missing IDs, and looks for overlaps.
 func (r *reading) finish() {
 	slices.SortStableFunc(r.found, func(a, b *found) int {
-		return cmp.Or(strings.Compare(a.Host, b.Host), compareTargets(a.Target, b.Target), a.From.Compare(b.From))
+		return inOrder(&a.Booking, &b.Booking)
 	})
 	r.ids, r.same = make(map[string]int, len(r.found)), make(map[string]int, len(r.found))
 	for i, f := range r.found {
@@ -417,6 +419,11 @@ func (r *reading) finish() {
 	if r.more {
 		r.cal.Problems = append(r.cal.Problems, snapshot.Problem{Code: "booking:toomany", File: r.name, Message: "more problems are not listed: mend these first"})
 	}
+}
+
+// inOrder is the order of [Calendar.Bookings].
+func inOrder(a, b *Booking) int {
+	return cmp.Or(strings.Compare(a.Host, b.Host), compareTargets(a.Target, b.Target), a.From.Compare(b.From))
 }
 
 // newID is the derived ID of a booking. Those of equal entries are numbered.

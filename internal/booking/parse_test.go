@@ -201,13 +201,14 @@ func TestParseMistakes(t *testing.T) {
 		{"unknown field in capitals", `{"a": [{"name": "x", " COMENT ": "c"}]}`, "a/0 x -..-", []string{"1:22 booking:field: did you mean \"comment\"?"}, false},
 		{"field of another tool", `{"a": [{"name": "x", "until": "2026-12-01"}]}`, "a/0 x -..-", []string{"1:22 booking:field: did you mean \"date\"?"}, false},
 		{"capital field", `{"a": [{"Name": "x"}]}`, "a/0 x -..-", []string{"1:9 booking:field: small letters"}, false},
-		{"host name", `{"a_b": [{"name": "x"}], "b": [{"name": "y"}]}`, "b/0 y -..-", []string{"1:2 booking:host: letters, digits"}, false},
-		{"host with a path", `{"../../etc": [{"name": "x"}]}`, "", []string{"1:2 booking:host"}, false},
+		{"host name", `{"?*": [{"name": "x"}], "b": [{"name": "y"}]}`, "b/0 y -..-", []string{"1:2 booking:host: letters, digits"}, false},
+		{"what may be a host name", `{"a_b": [{"name": "x"}], "b": [{"name": "y"}]}`, "a-b/0 ? -..-\nab/0 ? -..-\nb/0 y -..-", []string{"1:2 booking:host: may mean ab, a-b"}, false},
+		{"host with a path", `{"../../etc": [{"name": "x"}]}`, "etc/0 ? -..-", []string{"1:2 booking:host: may mean etc"}, false},
 		{"GPU key", `{"a": {"gpu0": {"name": "x"}, "01": {"name": "x"}, "64": {"name": "x"}, "3": {"name": "y"}}}`, "a/* ? -..-\na/0 ? -..-\na/1 ? -..-\na/3 y -..-",
 			[]string{`1:8 booking:gpu: names no GPU: write its index ("0"), its UUID ("GPU-…" or "MIG-…") or "*" for the whole host; until it is corrected, GPU 0 of a counts as booked by "?"`,
 				"1:31 booking:gpu: leading zeros", `1:52 booking:gpu: more than 64; until it is corrected, the host a counts as booked by "?"`}, false},
 		{"other GPU keys", `{"a": {"GPU 1": {"name": "x"}, " 2 ": {"name": "x"}, "GPU-short": {"name": "y"}, "": {}}}`, "a/* ? -..-\na/1 ? -..-\na/2 ? -..-",
-			[]string{"1:8 booking:gpu", `1:32 booking:gpu: write "2", without spaces; until it is corrected, GPU 2 of a counts as booked`, "1:54 booking:gpu", "1:82 booking:gpu"}, false},
+			[]string{"1:8 booking:gpu", `1:32 booking:gpu: write "2", without spaces and in plain characters; until it is corrected, GPU 2 of a counts as booked`, "1:54 booking:gpu", "1:82 booking:gpu"}, false},
 		{"GPU key with an entry that is over, and with none", `{"a": {"gpu0": {"name": "x", "date": "2018-01-01 10:00"}, "gpu1": {}, "gpu2": null}}`, "a/0 ? -..2018-01-01T10:00",
 			[]string{"1:8 booking:gpu", "1:59 booking:gpu", "1:71 booking:gpu"}, false},
 		{"GPU key with something else", `{"a": {"gpu0": "x", "gpu1": [[{"name": "x"}]]}}`, "a/0 ? -..-\na/1 ? -..-", []string{"1:8 booking:gpu", "1:21 booking:gpu", "1:30 booking:type"}, false},
@@ -421,7 +422,7 @@ func FuzzParse(f *testing.F) {
 	for _, list := range slices.Concat(costtest.Lists(`{"a":`, "}"), costtest.Lists(`{"a":{"*":`, "}}"), costtest.Lists(`{"a":[`, "]}")) {
 		f.Add(list)
 	}
-	for _, member := range []string{`"a":{}`, `"":1`, `"a":[]`} {
+	for _, member := range []string{`"a":{}`, `"":1`, `"a":[]`, `"?":1`, `"a,b":[]`, `"a[1-9]":[]`} {
 		many := strings.Repeat(member+",", 4000) + member
 		f.Add([]byte("{" + many + "}"))
 		f.Add([]byte(`{"a":{` + many + "}}"))

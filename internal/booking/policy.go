@@ -19,7 +19,7 @@ type Policy struct {
 	Written string
 	// Force overrides existing bookings, and allows changes of those of others.
 	Force bool
-	// OverRunning is the [Digest] of the jobs of others that the person agrees to book
+	// OverRunning is the [Consent] to the jobs of others that the person agrees to book
 	// over; "" for none. Running says what runs on the GPUs of a booking; nil if that is
 	// not known.
 	OverRunning string
@@ -86,7 +86,7 @@ func (p *Policy) Options() Options {
 
 // Read returns the bookings of a file's content, with the names of this policy.
 func (p *Policy) Read(data []byte) *Calendar {
-	return Parse("comments.json", data, p.FileZone.Location, p.Options())
+	return Parse("comments.json", data, p.FileZone.Location, p.Options()).On(p.Fleet)
 }
 
 // Mine reports whether a booking is the person's own, or made by them for somebody else.
@@ -285,8 +285,18 @@ func (p *Policy) Release(data []byte, which ...string) (Change, error) {
 // at that place (see [ParsePlace]), or else the next one of each GPU there. Bookings of
 // others are found only with Force. If wholeHost is true, the name of a host that is
 // not booked as a whole means all bookings on it. An error is a [*Refusal] for
-// NotYours, NoBooking or BadPlace.
+// NotYours, NoBooking or BadPlace, or [ErrInvalid] for a booking whose key may mean several hosts, because
+// changing one would change all of them.
 func (p *Policy) Find(cal *Calendar, name string, wholeHost bool) ([]Booking, error) {
+	found, err := p.find(cal, name, wholeHost)
+	if i := slices.IndexFunc(found, func(b Booking) bool { return b.guess }); i >= 0 {
+		return nil, fmt.Errorf("%w: its host is unclear: correct the key of line %d, column %d of the file first",
+			ErrInvalid, found[i].Line, found[i].Col)
+	}
+	return found, err
+}
+
+func (p *Policy) find(cal *Calendar, name string, wholeHost bool) ([]Booking, error) {
 	notYours := func(b Booking) error { return refuse(NotYours, []Booking{b}, "is booked by") }
 	named := cal.Named(name)
 	for _, b := range named {
@@ -305,6 +315,11 @@ func (p *Policy) Find(cal *Calendar, name string, wholeHost bool) ([]Booking, er
 	host, targets, err := ParsePlace(name)
 	if err != nil {
 		return nil, &Refusal{Reason: BadPlace, Err: err}
+	}
+	if _, known := p.Fleet.Hosts[host]; !known {
+		if hosts, certain := p.Fleet.meant()(host); certain {
+			host = hosts[0]
+		}
 	}
 	here := selected(cal.Bookings, func(b Booking) bool { return b.Host == host && !b.OverAt(p.Now) })
 	var found []Booking

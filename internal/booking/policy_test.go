@@ -317,6 +317,17 @@ func TestPolicyOverRunning(t *testing.T) {
 	eve := bob
 	eve.Who = snapshot.Owner{Person: "eve"}
 	silent, next := Job{Place: "a:0", PID: 7}, Job{Place: "a:0", PID: 8}
+	// The same process, as nodes measure its start, and another one of the same number.
+	second, drifted, restarted := bob, bob, bob
+	second.PID = 4711
+	drifted.Since, restarted.Since = start.Add(-2*time.Second), start.Add(3*time.Second)
+	root := Job{Place: "a:0", Who: snapshot.Owner{Account: "root"}, PID: 1, Since: start}
+	otherRoot := root
+	otherRoot.PID, otherRoot.Since = 2, start.Add(time.Hour)
+	var crowd []Job
+	for i := range 3 * maxListed {
+		crowd = append(crowd, Job{Place: "a:0", Who: root.Who, PID: i + 1, Since: start})
+	}
 
 	for _, tc := range []struct {
 		name          string
@@ -336,10 +347,19 @@ func TestPolicyOverRunning(t *testing.T) {
 		{name: "a process without a start", shown: []Job{silent}, now: []Job{silent}},
 		{name: "another process without a start", shown: []Job{silent}, now: []Job{next}, refuse: true},
 		{name: "one more", shown: []Job{bob}, now: []Job{bob, unknown}, refuse: true},
-		{name: "one less", shown: []Job{bob, eve}, now: []Job{eve}, refuse: true},
+		{name: "one less", shown: []Job{bob, eve}, now: []Job{eve}},
+		{name: "a second job of the same person", shown: []Job{bob}, now: []Job{bob, second}, refuse: true},
+		{name: "a second job in the place of the first", shown: []Job{bob}, now: []Job{second}, refuse: true},
+		{name: "a second job of the same person, shown", shown: []Job{bob, second}, now: []Job{second, bob}},
+		{name: "a start measured anew", shown: []Job{bob}, now: []Job{drifted}},
+		{name: "the number of a process that has ended", shown: []Job{bob}, now: []Job{restarted}, refuse: true},
+		{name: "another unknown user", shown: []Job{root}, now: []Job{root, otherRoot}, refuse: true},
+		{name: "two processes of which nothing is known", shown: []Job{{Place: "a:0"}}, now: []Job{{Place: "a:0"}, {Place: "a:0"}}, refuse: true},
+		{name: "many", shown: crowd[:maxListed], now: crowd[:maxListed]},
+		{name: "more than are listed", shown: crowd, now: crowd, refuse: true},
 	} {
 		p := policyOf(t)
-		p.OverRunning, p.Force, p.Running = Digest(tc.shown), tc.force, func(Booking) []Job { return tc.now }
+		p.OverRunning, p.Force, p.Running = Consent(tc.shown), tc.force, func(Booking) []Job { return tc.now }
 		c, err := p.Book(nil, Booking{Host: "a", From: p.Now, Until: at(t, "2026-11-21")})
 		var r *Refusal
 		if tc.refuse {
@@ -353,5 +373,16 @@ func TestPolicyOverRunning(t *testing.T) {
 		} else if err != nil || len(c.Done) != 1 || len(c.Running) != len(tc.now) {
 			t.Errorf("%s: %+v, %v", tc.name, c, err)
 		}
+	}
+	if n := len(Consent(crowd)); n > 11<<10 {
+		t.Errorf("a form would have to hold %d bytes", n)
+	}
+	for _, damaged := range []string{"yes", Consent([]Job{bob})[1:], Consent([]Job{bob}) + "AA", "now"} {
+		if agreed(damaged, []Job{bob}) {
+			t.Errorf("%q is a yes", damaged)
+		}
+	}
+	if list := ByUser([]Job{second, unknown, drifted, root, otherRoot}); len(list) != 3 || list[0].Memory != 2000 || !list[0].Since.Equal(drifted.Since) || list[1] != unknown {
+		t.Errorf("for people to read: %+v", list)
 	}
 }

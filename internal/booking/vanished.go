@@ -1,11 +1,14 @@
 package booking
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tailscale/hujson"
 
 	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
@@ -115,4 +118,84 @@ func restoring(e Entry, b Booking, now time.Time) string {
 		words = append(words, "--comment", b.Comment)
 	}
 	return shell.Join(words...)
+}
+
+// A Move is a booking with a time without an offset: as read in the earlier zone of the file, and as read now.
+type Move struct {
+	Was, Now Booking
+	entry    *hujson.Value // of the earlier reading
+}
+
+// Moved returns the bookings that mean other moments than in the earlier zone of the file, except those that are
+// over in both zones. A booking that the record has with its present moments was made after the change of zone,
+// and is left out.
+func (f *File) Moved(was *time.Location, opts Options) ([]Move, error) {
+	data, err := f.Read()
+	if err != nil {
+		return nil, fmt.Errorf("reading the bookings: %w", err)
+	}
+	_, moves, err := f.moved(data, was, opts)
+	return moves, err
+}
+
+// moved is [File.Moved] for a file's content. It also returns the reading in the earlier zone.
+func (f *File) moved(data []byte, was *time.Location, opts Options) (r *reading, moves []Move, err error) {
+	type place struct {
+		offset int
+		target Target
+	}
+	if r = read(f.path, data, was, opts); r.cal.Broken {
+		return nil, nil, r.refused()
+	}
+	now, recorded := map[place]*found{}, map[string]Entry{}
+	for _, b := range read(f.path, data, f.zone, opts).found {
+		now[place{b.entry.StartOffset, b.Target}] = b
+	}
+	for _, e := range f.Record() {
+		recorded[e.ID] = e
+	}
+
+	for _, b := range r.found {
+		is := now[place{b.entry.StartOffset, b.Target}]
+		if is == nil || sameMoments(b.Booking, is.Booking) || b.OverAt(opts.Now) && is.OverAt(opts.Now) {
+			continue
+		}
+		if made, ok := recorded[is.ID].Booking(); !ok || !sameMoments(made, is.Booking) {
+			moves = append(moves, Move{b.Booking, is.Booking, b.entry})
+		}
+	}
+	return r, moves, nil
+}
+
+func sameMoments(a, b Booking) bool { return a.From.Equal(b.From) && a.Until.Equal(b.Until) }
+
+// Keep adds offsets to the times of [File.Moved] and returns these bookings. With words, times keep their digits and
+// get the offset of the present zone; otherwise they keep the moments that they meant in the earlier zone. All other
+// bytes of the file stay.
+func (f *File) Keep(ctx context.Context, by By, was *time.Location, words bool, opts Options) (kept []Booking, err error) {
+	earlier := *f // changes are recorded by what bookings meant in the earlier zone
+	earlier.zone = was
+	err = earlier.Update(ctx, by, func(data []byte) ([]byte, error) {
+		r, moves, err := f.moved(data, was, opts)
+		if kept = nil; err != nil || len(moves) == 0 {
+			return data, err
+		}
+		r.offsets = true
+		for _, m := range moves {
+			b := m.Was
+			if words {
+				b, r.zone = m.Now, f.zone
+			}
+			kept = append(kept, b)
+			if !b.From.IsZero() && !m.Was.From.Equal(m.Now.From) {
+				r.set(m.entry, "from", r.stamp(b.From, false))
+			}
+			if !b.Until.IsZero() && !m.Was.Until.Equal(m.Now.Until) {
+				r.set(m.entry, "date", r.stamp(b.Until, true))
+			}
+		}
+		next, _, err := r.pack()
+		return next, err
+	})
+	return kept, err
 }

@@ -3,7 +3,9 @@ package cli_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/node"
 	"gpuboard/internal/testenv/need"
+	"gpuboard/internal/testenv/sitetest"
 	"gpuboard/internal/testenv/sshtest"
 )
 
@@ -33,7 +37,7 @@ func (b *beginner) types(line string) (string, int) {
 	return string(out), c.ProcessState.ExitCode()
 }
 
-type advice struct{ State, Code, Message, Mend string }
+type advice struct{ State, Code, Message, Fix string }
 
 // asks is what doctor finds that is not well, or that is not there at all.
 func (b *beginner) asks(line string) (bad []advice, all []advice) {
@@ -80,7 +84,7 @@ func (b *beginner) follow(line string, by map[string]func()) []string {
 		case step != nil:
 			step()
 		default:
-			command := remark.ReplaceAllString(first.Mend, "")
+			command := remark.ReplaceAllString(first.Fix, "")
 			if out, code := b.types(command); code != 0 {
 				b.t.Fatalf("%v: %s (%s) says to type %q, which ends with %d:\n%s", codes, first.Code, first.Message, command, code, out)
 			}
@@ -105,7 +109,7 @@ func TestFollowingDoctorMakesABoard(t *testing.T) {
 	// It says what to begin with.
 	_, all := b.asks("gpuboard doctor web")
 	begin := map[string]string{}
-	for _, line := range strings.Split(all[0].Mend, ", or ") {
+	for _, line := range strings.Split(all[0].Fix, ", or ") {
 		begin[strings.Fields(line)[2]] = line
 	}
 	if all[0].Code != "config:none" || begin["web"] != "gpuboard init web DIR" || begin["node"] != "gpuboard init node DIR" {
@@ -246,5 +250,175 @@ func TestLogIsRotated(t *testing.T) {
 	}
 	if !said["spool:ok"] || !said["loop:ok"] {
 		t.Errorf("the doctor does not know of the spool and the loop:\n%s", out)
+	}
+}
+
+// TestCheckSaysWhatTheNewestCycleCameTo: a real loop whose nvidia-smi is missing, and then whose drop
+// is. check says either at once, and when it is over.
+func TestCheckSaysWhatTheNewestCycleCameTo(t *testing.T) {
+	need.Time(t, "a real loop makes some cycles")
+	t.Parallel()
+	capture, err := os.ReadFile("../../collector/nvidiasmi/testdata/idle-8x-a100-550.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	write := func(name, content string) {
+		t.Helper()
+		if err := os.WriteFile(path(name), []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(path("data"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b := &beginner{t: t, dir: dir, env: append(os.Environ(), "HOME="+dir, "GPUBOARD_SPOOL="+path("spool"), "GPUBOARD_TO=file://"+path("data"),
+		"GPUBOARD_EVERY=2s", "GPUBOARD_NVIDIA_SMI="+path("nvidia-smi"))}
+	t.Cleanup(func() { b.types("gpuboard check kill") })
+	// checked waits until the heartbeat has this code, and then asks check.
+	checked := func(code, said string, exit int) {
+		t.Helper()
+		for end := time.Now().Add(need.Patience); ; time.Sleep(20 * time.Millisecond) { // polling for a file
+			beat, err := node.ReadHeartbeat(path("spool"))
+			if err == nil && beat.Push.Code == code {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("the heartbeat is %+v, %v, want the code %q", beat.Push, err, code)
+			}
+		}
+		out, got := b.types("gpuboard check gpu01")
+		if got != exit || !strings.HasPrefix(out, said) || code != "" && !strings.Contains(out, "["+code+"]") {
+			t.Errorf("exit %d, want %d, %s and %q:\n%s", got, exit, said, code, out)
+		}
+	}
+
+	out, exit := b.types("gpuboard check gpu01")
+	if exit != 3 || !strings.HasPrefix(out, "Launched gpu01 ") || !strings.Contains(out, "nvidia-smi cannot be started") || !strings.Contains(out, "[smi:missing]") {
+		t.Fatalf("without nvidia-smi: exit %d\n%s", exit, out)
+	}
+	if _, err := os.Stat(path("data/drop/gpu01/latest.json.gz")); err != nil {
+		t.Errorf("the board learns nothing of it: %v", err)
+	}
+	checked("smi:missing", "Running gpu01 ", 3)
+
+	write("capture.xml", string(capture))
+	write("nvidia-smi", "#!/bin/sh\nexec cat "+path("capture.xml")+"\n")
+	checked("", "Running gpu01 ", 0)
+
+	if err := os.Rename(path("data"), path("away")); err != nil {
+		t.Fatal(err)
+	}
+	checked("local:directory", "Running gpu01 ", 3)
+
+	if err := os.Rename(path("away"), path("data")); err != nil {
+		t.Fatal(err)
+	}
+	checked("", "Running gpu01 ", 0)
+}
+
+// A key that means a host, or one of its GPUs, in another spelling holds what it means for commands, too.
+func TestOddKeysHoldTheirGPU(t *testing.T) {
+	site := sitetest.Site{}.Files(t)
+	url := sitetest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write(site[strings.TrimPrefix(r.URL.Path, "/")])
+	})
+	for key, by := range map[string]string{
+		"gpu01:0": "ann", "gpu01.example.org": "ann", "gpu\u200b01": "ann", "gpu01,gpu02": "?", "gpu[01-02]": "?", "gpu01-gpu02": "?",
+	} {
+		c := newCounter(t)
+		if err := os.WriteFile(c.file, []byte("{\n  \""+key+"\": { \"*\": { \"name\": \"ann\", \"date\": \"2026-12-01\" } }\n}\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if key == "gpu01:0" {
+			by = "?" // the key says GPU 0, and the value the whole host
+		}
+		at := []string{"--site-url", url, "--now=2026-11-20T09:42:00Z"}
+		_, stderr := c.run(1, append([]string{"book", "gpu01:0", "--for", "1d", "--name", "eve"}, at...)...)
+		if !strings.Contains(stderr, "gpu01 is booked by "+by) {
+			t.Errorf("%q: %s", key, stderr)
+		}
+		stdout, stderr := c.run(3, append([]string{"bookings"}, at...)...)
+		if !strings.Contains(stdout, "gpu01") || strings.Contains(stdout, "example.org") || !strings.Contains(stderr, "comments.json:2:") || !strings.Contains(stderr, "[booking:host]") || strings.Contains(stderr, "unknown-host") {
+			t.Errorf("%q is listed as\n%s%s", key, stdout, stderr)
+		}
+		if offer, _ := c.run(5, append([]string{"book", "--gpus", "3", "--for", "1d", "--name", "eve"}, at...)...); offer != "" {
+			t.Errorf("%q: picked %s", key, offer)
+		}
+	}
+}
+
+// On a disk with room for the bookings, and none for the record of changes, what was done is said, and
+// that it could not be recorded.
+func TestAFullDiskSaysWhatIsDone(t *testing.T) {
+	need.Root(t)
+	c := newCounter(t)
+	if err := syscall.Mount("none", c.dir, "tmpfs", 0, "size=256k"); err != nil {
+		need.Skip(t, fmt.Sprintf("mounting a small disk: %v", err))
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(c.dir, syscall.MNT_DETACH) })
+	const block = 4096
+	now := "--now=2026-11-20T09:42:00Z"
+	c.run(0, "book", "gpu01:3", "--until", "2026-11-24", now)
+	record := filepath.Join(c.dir, "bookings.log")
+
+	// room leaves one block for the next content of comments.json, and the record at the end of its own.
+	room := func() {
+		t.Helper()
+		_ = os.Remove(filepath.Join(c.dir, ".comments.json.previous"))
+		_ = os.Remove(filepath.Join(c.dir, "ballast"))
+		data, err := os.ReadFile(record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data = append(data, strings.Repeat("\n", block-len(data)%block)...)
+		ballast, ballastErr := make([]byte, 256<<10), error(nil)
+		if err := os.WriteFile(record, data, 0o664); err == nil {
+			ballastErr = os.WriteFile(filepath.Join(c.dir, "ballast"), ballast, 0o664)
+		}
+		info, err := os.Stat(filepath.Join(c.dir, "ballast"))
+		if err != nil || !errors.Is(ballastErr, syscall.ENOSPC) {
+			t.Fatalf("the disk is not full: %v, %v", err, ballastErr)
+		}
+		if err := os.Truncate(filepath.Join(c.dir, "ballast"), (info.Size()-1)/block*block); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// keep settles what a booking means that the record does not know, as one written by hand.
+	state := t.TempDir()
+	if err := os.WriteFile(filepath.Join(state, "memory.json"), []byte(`{"booking_zone": "UTC"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	byHand := strings.Replace(c.read(), `"id"`, `"comment": "by hand", "id"`, 1)
+	keep := []string{"bookings", "--keep", "words", "--state", state}
+
+	for _, step := range []struct {
+		args       []string
+		said, file string
+	}{
+		{[]string{"book", "gpu01:0", "--until", "2026-11-22"}, "gpu01:0 booked for ada", `"0": `},
+		{[]string{"book", "--extend", "gpu01:0", "--until", "2026-11-23"}, "gpu01:0 extended for ada", `"2026-11-24 00:00`},
+		{[]string{"release", "gpu01:0"}, "gpu01:0 released for ada", `"2026-11-20 10:42`},
+		{keep, "gpu01:3 stays for ada", `"2026-11-25 00:00 +01:00`},
+	} {
+		if slices.Equal(step.args, keep) {
+			if err := errors.Join(os.WriteFile(c.file, []byte(byHand), 0o664), os.WriteFile(record, nil, 0o664)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		room()
+		stdout, stderr := c.run(3, append(step.args, now)...)
+		if !strings.Contains(stdout, step.said) || !strings.Contains(c.read(), step.file) {
+			t.Errorf("%s: said %q, and the file is\n%s", step.args, stdout, c.read())
+		}
+		for _, want := range []string{"the bookings are changed, but recording the change failed: ", record + ": no space left on device [disk:space]", "hint: look at: df -h"} {
+			if !strings.Contains(stderr, want) {
+				t.Errorf("%s: %s\nlacks %q", step.args, stderr, want)
+			}
+		}
+		if log, err := os.ReadFile(record); err != nil || strings.Contains(string(log), "gpu01:0") {
+			t.Errorf("%s: the record: %v\n%s", step.args, err, log)
+		}
 	}
 }

@@ -29,7 +29,7 @@ type bookRequest struct {
 	pick                  wanted
 	force, dryRun, asJSON bool
 	oneHost               bool
-	overRunning           string // overNow, or which jobs: a booking.Digest
+	overRunning           string // overNow, or which jobs: a booking.Consent
 	at                    string
 	// again is the command as it was typed without some flags and with more.
 	again func(without []string, more ...string) string
@@ -49,7 +49,7 @@ func (a *app) bookCommand() *cobra.Command {
 			"the message says who, since when and how much memory, and its hint books it all the same, over\n" +
 			"these jobs and no others. --over-running alone books over those that run now.\n" + exitStatus,
 		Example: "  gpuboard book --gpus 1 --for 2h\n  gpuboard book gpu01:0,1 --for 2d6h --comment \"camera ready\"\n" +
-			"  gpuboard book gpu01 --from \"mon 08:00\" --until \"mon 18:00\" --kind maintenance\n" +
+			"  gpuboard book gpu02 --from \"mon 08:00\" --until \"mon 18:00\" --kind maintenance\n" +
 			"  gpuboard book --gpus 2 --model a100 --min-memory 40G --until \"fri 18:00\"\n" +
 			"  gpuboard book --extend gpu01:0 --for 1d",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
@@ -160,12 +160,13 @@ func (e *editor) book(ctx context.Context, r *bookRequest, args []string) error 
 	}
 	if e.board != nil && !one.From.After(e.Now) {
 		if e.board.Late(e.Now) {
-			e.note("the board was made " + board.Span(e.board.Age(e.Now)) + " ago: what it calls free may be in use by now")
+			e.note("the board was made " + snapshot.Length(e.board.Age(e.Now)) +
+				" ago: what it calls free may be in use by now")
 		}
 		e.unusable(wanted)
 	}
 	if e.OverRunning = r.overRunning; r.overRunning == overNow {
-		e.OverRunning = booking.Digest(e.Jobs(wanted))
+		e.OverRunning = booking.Consent(e.Jobs(wanted))
 	}
 	return e.finish(ctx, r, "booked", func(data []byte) (booking.Change, error) {
 		if e.OverRunning != "" { // what runs there may have changed while the lock was waited for
@@ -319,7 +320,7 @@ func (e *editor) finish(ctx context.Context, r *bookRequest, verb string, edit f
 	for _, n := range e.notes {
 		fmt.Fprintf(e.app.stderr, "gpuboard: note: %s\n", failure.Printable(n))
 	}
-	return e.print(verb, c, r.asJSON, r.dryRun)
+	return e.done(verb, c, r.asJSON, r.dryRun)
 }
 
 // inUse says what others run, and how to book over that and nothing else.
@@ -333,7 +334,7 @@ func (e *editor) inUse(r *bookRequest, refusal *booking.Refusal) error {
 	if refusal.Reason == booking.RunningChanged {
 		lines[0] = "who is using it has changed since you looked: " + lines[0]
 	}
-	again := r.again([]string{"over-running"}, "--over-running="+booking.Digest(refusal.Jobs))
+	again := r.again([]string{"over-running"}, "--over-running="+booking.Consent(refusal.Jobs))
 	return failure.New(
 		failure.ExitError,
 		errors.New(strings.Join(lines, "\n")),

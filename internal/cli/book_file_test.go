@@ -178,7 +178,7 @@ func TestOverRunningIsForWhatWasShown(t *testing.T) {
 	}
 
 	_, stderr := book(1, 0)
-	digest := regexp.MustCompile(`hint: .*: gpuboard book .* '?(--over-running=[0-9a-f]+)`).FindStringSubmatch(stderr)
+	digest := regexp.MustCompile(`hint: .*: gpuboard book .* '?(--over-running=[\w-]+)`).FindStringSubmatch(stderr)
 	if digest == nil || !strings.Contains(stderr, "gpu01:0 is in use by ann") {
 		t.Fatalf("no hint with what was shown: %s", stderr)
 	}

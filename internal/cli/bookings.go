@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -15,31 +17,40 @@ import (
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
+	"gpuboard/sitegen"
 	"gpuboard/sitegen/data"
 	"gpuboard/sitegen/render"
 	"gpuboard/sitegen/text"
 )
 
 func (a *app) bookingsCommand() *cobra.Command {
-	var name, at, host, before string
+	var name, at, host, before, keep string
 	var mineOnly, all, asJSON, asICS, prune, log bool
 	c := &cobra.Command{
 		Use: "bookings", Short: "list the bookings, or move old ones into the archive", GroupID: groupUse, Args: cobra.NoArgs,
 		SuggestFor: []string{"mine", "reservations"},
 		Long: "bookings lists current and upcoming bookings. Errors in comments.json are printed on stderr\n" +
 			"with line and column, and the exit code is then 3. With --prune it moves old bookings to\n" +
-			"comments.archive.json beside the file, one line of JSON each.\n" + exitStatus,
+			"comments.archive.json beside the file, one line of JSON each. After a change of timezone or\n" +
+			"booking.timezone (booking:zone), --keep writes an offset behind the times that have none: that\n" +
+			"of before, so that times are kept, or that of the new zone, so that words are kept.\n" + exitStatus,
 		Example: "  gpuboard bookings\n  gpuboard bookings --mine\n  gpuboard bookings --log\n  gpuboard bookings --ics > bookings.ics\n  gpuboard bookings --prune --before 30d",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			if done, err := a.onWebHost(c, cfg, args); done {
 				return err
 			}
+			narrowed := mineOnly || all || host != ""
 			switch {
 			case asJSON && asICS:
 				return failure.Usage("", "--json and --ics are two ways to print the same: give one of them")
+			case keep != "" && keep != "times" && keep != "words":
+				return failure.Usage("gpuboard bookings --keep times, or --keep words",
+					"--keep: there is no %q to keep", keep)
+			case keep != "" && (log || prune || asJSON || asICS || narrowed):
+				return failure.Usage("gpuboard bookings --keep "+keep, "--keep takes no flag beside it")
 			case before != "" && !prune:
 				return failure.Usage("gpuboard bookings --prune --before "+before, "--before goes with --prune")
-			case log && (prune || asJSON || asICS || mineOnly || all || host != ""):
+			case log && (prune || asJSON || asICS || narrowed):
 				return failure.Usage("gpuboard bookings --log", "--log takes no flag beside it")
 			case prune && (asJSON || asICS || mineOnly || host != ""):
 				return failure.Usage("gpuboard bookings --prune --before 30d", "--prune takes no flag but --before")
@@ -54,6 +65,9 @@ func (a *app) bookingsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if keep != "" {
+				return e.failed(e.keep(c.Context(), cfg.String("state"), keep))
+			}
 			if prune {
 				return e.failed(e.prune(c.Context(), before))
 			}
@@ -64,6 +78,7 @@ func (a *app) bookingsCommand() *cobra.Command {
 			if err := e.readBoard(c.Context(), cfg, false); err != nil {
 				return err
 			}
+			cal = cal.On(e.Fleet)
 			problems := cal.Problems
 			if len(e.Fleet.Hosts) > 0 {
 				problems = append(problems, booking.Check(cal, e.Fleet, e.Now)...)
@@ -94,7 +109,7 @@ func (a *app) bookingsCommand() *cobra.Command {
 			return nil
 		}),
 	}
-	a.flags(c, bookingKeys()...)
+	a.flags(c, append(bookingKeys(), "state")...)
 	c.Flags().StringVar(&name, "name", "", "your `NAME` for --mine (default: booking.name, else your login name)")
 	c.Flags().BoolVar(&mineOnly, "mine", false, "only bookings for you or made by you")
 	c.Flags().StringVar(&host, "host", "", "only bookings of this `HOST`")
@@ -104,6 +119,7 @@ func (a *app) bookingsCommand() *cobra.Command {
 	c.Flags().BoolVar(&prune, "prune", false, "move old bookings into comments.archive.json")
 	c.Flags().BoolVar(&log, "log", false, "print the log of changes: who booked, changed and released what")
 	c.Flags().StringVar(&before, "before", "", "with --prune: `AGE` or time before which a booking is old (default 30d)")
+	c.Flags().StringVar(&keep, "keep", "", "after a change of timezone: `WHAT` bookings keep, their times or their words")
 	c.Flags().StringVar(&at, "now", "", "pretend that it is this `TIME` (RFC 3339)")
 	_ = c.RegisterFlagCompletionFunc("host", a.completeHosts)
 	return c
@@ -124,7 +140,7 @@ func (e *editor) prune(ctx context.Context, before string) error {
 		}
 	}
 	moved, into, err := e.file.Prune(ctx, e.by(), end)
-	if err != nil {
+	if err = e.made(err); err != nil {
 		return err
 	}
 	if len(moved) == 0 {
@@ -132,7 +148,28 @@ func (e *editor) prune(ctx context.Context, before string) error {
 		return err
 	}
 	_, err = fmt.Fprintf(e.app.stdout, "moved %s that ended before %s to %s\n", board.Number(len(moved), "booking"), e.moment(end), into)
-	return err
+	return cmp.Or(err, e.incomplete)
+}
+
+// keep settles what bookings mean after a change of zone: the moments of before ("times"), or the digits that are
+// written ("words").
+func (e *editor) keep(ctx context.Context, state, what string) error {
+	was, err := sitegen.BookingZone(state)
+	if err != nil {
+		return failure.New(
+			failure.ExitError,
+			err,
+			"as the account that generates, such as: sudo -u gpuboard gpuboard bookings --keep "+what,
+		)
+	}
+	kept, err := e.file.Keep(ctx, e.by(), was, what == "words", e.Options())
+	if err = e.made(err); err == nil && len(kept) == 0 {
+		_, err = fmt.Fprintln(e.app.stdout, "no booking was moved by a change of zone")
+	}
+	if err != nil {
+		return err
+	}
+	return e.done("stays", booking.Change{Done: kept}, false, false)
 }
 
 func (e *editor) log() error {
@@ -174,7 +211,11 @@ func (e *editor) table(w io.Writer, list []booking.Booking) error {
 	if len(list) == 0 {
 		return nil
 	}
-	rows := [][]string{{"HOST", "GPU", "NAME", "FROM", "UNTIL", "", "ID", "COMMENT"}}
+	table := text.Table{Width: math.MaxInt, Gap: "  ", Columns: []text.Column{
+		{Title: "HOST"}, {Title: "GPU"}, {Title: "NAME"}, {Title: "FROM"}, {Title: "UNTIL"},
+		{}, {Title: "ID"}, {Title: "COMMENT"},
+	}}
+	var rows [][]string
 	for _, b := range list {
 		gpu := text.Cut(b.Target.String(), 14)
 		if b.Target.All {
@@ -184,24 +225,22 @@ func (e *editor) table(w io.Writer, list []booking.Booking) error {
 		if b.Kind == booking.Maintenance {
 			who = strings.TrimSpace("maintenance " + b.Name)
 		}
-		rows = append(rows, []string{b.Host, gpu, text.Cut(who, 24), e.date(b.From, ""), e.date(b.Until, "open end"), e.left(b), b.ID, snapshot.Text(b.Comment, 200)})
-	}
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			row[i] = failure.Printable(cell)
-			widths[i] = max(widths[i], render.TextWidth(row[i]))
+		row := []string{
+			b.Host, gpu, text.Cut(who, 24), e.date(b.From, ""), e.date(b.Until, "open end"),
+			e.left(b), b.ID, snapshot.Text(b.Comment, 200),
 		}
-	}
-	var out strings.Builder
-	for _, row := range rows {
-		line := ""
-		for i, cell := range row {
-			line += cell + strings.Repeat(" ", widths[i]-render.TextWidth(cell)+2)
+		for i := range row {
+			row[i] = failure.Printable(row[i])
 		}
-		out.WriteString(strings.TrimRight(line, " ") + "\n")
+		rows = append(rows, row)
 	}
-	_, err := io.WriteString(w, out.String())
+
+	table.Fit(rows)
+	out := table.Titles() + "\n"
+	for _, row := range rows {
+		out += table.Line("", row...) + "\n"
+	}
+	_, err := io.WriteString(w, out)
 	return err
 }
 

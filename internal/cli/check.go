@@ -20,10 +20,9 @@ func (a *app) checkCommand() *cobra.Command {
 		Long: "check tests whether the loop of this node (gpuboard run) is alive, starts it if it is not,\n" +
 			"and waits for the first push. It prints Running or Launched. If the loop has other settings\n" +
 			"than check, check restarts it, unless it is a systemd unit. HOST is the name of this\n" +
-			"node; with no other setting, check leaves a loop that runs as it is. If no push has succeeded\n" +
-			"yet, or pushes have failed for more than a few intervals, it prints the reason on stderr and\n" +
-			"exits with 3. It takes about 8 ms of CPU time. check kill stops the loop and everything it\n" +
-			"started.\n" + exitStatus,
+			"node; with no other setting, check leaves a loop that runs as it is. If the newest snapshot\n" +
+			"could not be taken or pushed, it prints the reason on stderr and exits with 3. It takes\n" +
+			"about 8 ms of CPU time. check kill stops the loop and everything it started.\n" + exitStatus,
 		Example: "  gpuboard check gpu01\n  gpuboard check gpu01 --to sftp://n-gpu01@web/in\n  gpuboard check kill",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
@@ -69,7 +68,7 @@ func (a *app) checkAlive(ctx context.Context, cfg *config.Config, flags []string
 	if loop.Launched && cfg.String("to") == "" {
 		fmt.Fprintf(a.stderr, "gpuboard: note: no drop is set, so snapshots stay on this node\ngpuboard: hint: add --to sftp://…, or to: in the configuration\n")
 	}
-	if loop.NotPushing(a.now()) || loop.Launched && loop.Push.Error != "" {
+	if loop.Push.Error != "" {
 		hint := loop.Push.Hint
 		if hint == "" {
 			hint = "gpuboard doctor node"

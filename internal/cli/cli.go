@@ -40,6 +40,7 @@ type app struct {
 	now            func() time.Time
 	getenv         func(string) string
 	args           []string
+	demonstration  *demonstration // that runs the command; nil for none
 }
 
 // Main runs the program and returns its exit code. args are without the

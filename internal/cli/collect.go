@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuboard/collector"
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/node"
@@ -48,7 +49,12 @@ func (a *app) collectCommand() *cobra.Command {
 }
 
 func (a *app) node(cfg *config.Config) node.Node {
-	return node.Node{Config: cfg, Version: version(), Now: a.now, Getenv: a.getenv, Stderr: a.stderr, SSHConfig: sshConfig}
+	n := node.Node{Config: cfg, Version: version(), Now: a.now, Getenv: a.getenv, Stderr: a.stderr, SSHConfig: sshConfig}
+	if d := a.demonstration; d != nil {
+		n.SSHConfig = nil // the user's, which is for other servers
+		n.Machine = func(o *collector.Options) { d.fleet.Machine(d.machine(o.Host), o) }
+	}
+	return n
 }
 
 // openSpool opens the spool to write to it.

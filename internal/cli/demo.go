@@ -18,29 +18,26 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/config"
 	"gpuboard/internal/demo"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/history"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/serve"
 	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
-	"gpuboard/internal/spool"
-	"gpuboard/internal/watch"
-	"gpuboard/publisher"
 	"gpuboard/publisher/dropbox"
 )
 
-const demoEvery = 5 * time.Second
-
 func (a *app) demoCommand() *cobra.Command {
+	verbose := false
 	c := &cobra.Command{
 		Use: "demo", Short: "run a simulated cluster on this machine", GroupID: groupSetup, Args: cobra.NoArgs,
-		Long: "demo runs a cluster in a temporary directory: simulated nodes, the generator, and a web server\n" +
-			"on this machine. It needs no GPU, sshd or Consul. If this machine has nvidia-smi, it joins the\n" +
-			"cluster. Ctrl-C ends the demo and removes its files.\n" + exitStatus,
-		Example: "  gpuboard demo\n  gpuboard demo --listen 127.0.0.1:9000",
+		Long: "demo runs a cluster in a temporary directory. Only its machines are simulated: nvidia-smi, ps\n" +
+			"and /proc. For each of them, and for the web host, demo runs what a lab runs: run, receive,\n" +
+			"generate and serve. It needs no GPU, sshd or Consul. If this machine has nvidia-smi, it joins\n" +
+			"the cluster. Ctrl-C ends the demo and removes its files.\n" + exitStatus,
+		Example: "  gpuboard demo\n  gpuboard demo --verbose\n  gpuboard demo --listen 127.0.0.1:9000",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			l, err := listen(cfg.String("listen"))
 			if err != nil && !cfg.Given("listen") {
@@ -53,136 +50,111 @@ func (a *app) demoCommand() *cobra.Command {
 			// A closed terminal ends it as Ctrl-C does.
 			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGHUP)
 			defer stop()
-			return a.demo(ctx, cfg, l)
+			log := io.Discard
+			if verbose {
+				log = a.stderr
+			}
+			return a.demo(ctx, cfg, log, l)
 		}),
 	}
 	a.flags(c, "listen", "nvidia_smi", "ps", "timezone")
+	c.Flags().BoolVar(&verbose, "verbose", false, "print each command that it runs, and what that says")
 	return c
 }
 
-func (a *app) demo(ctx context.Context, cfg *config.Config, l net.Listener) (err error) {
-	dir, err := os.MkdirTemp("", "gpuboard-demo-")
-	if err != nil {
+// A demonstration is a fleet that does not exist. It runs the commands that a lab types.
+type demonstration struct {
+	*app
+	log    io.Writer // for what the commands say
+	start  time.Time
+	fleet  *demo.Fleet
+	dir    string
+	config string // the path of the web host's configuration
+	// background runs something until the demonstration ends. An error ends it.
+	background func(run func() error)
+}
+
+// demo runs a demonstration until the context ends. asked are the settings of the command.
+func (a *app) demo(ctx context.Context, asked *config.Config, log io.Writer, l net.Listener) (err error) {
+	d := &demonstration{app: a, log: log, start: a.now().UTC()}
+	d.fleet = demo.New(1, d.start)
+	if d.dir, err = os.MkdirTemp("", "gpuboard-demo-"); err != nil {
 		return fmt.Errorf("making a temporary directory: %w", err)
 	}
-	defer func() { err = errors.Join(err, removeDemo(dir)) }()
+	defer func() { err = errors.Join(err, removeDemo(d.dir), os.RemoveAll(d.config)) }()
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-
-	now := a.now().UTC()
-	fleet := demo.New(1, now)
-	for name, value := range map[string]string{
-		"data": filepath.Join(dir, "data"), "site": filepath.Join(dir, "site"), "state": filepath.Join(dir, "state"),
-		"lab": "a demonstration", "compat": "all", "interval": demo.Interval.String(),
-		// Whoever opens the page may book, under the name of who runs the demonstration.
-		"booking.form": "true", "auth_header": "X-Remote-User", "trusted_proxy": "0.0.0.0/0,::/0",
-	} {
-		cfg.Set(name, value, "demo")
-	}
-	for _, h := range fleet.Hosts() {
-		cfg.Hosts = append(cfg.Hosts, inventory.Entry{Name: h.Name, Group: h.Group, Owner: h.Owner, Note: h.Note, GPUs: h.GPUs})
-	}
-	path, err := a.demoConfig(cfg, dir, l.Addr().String())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.Remove(path)) }()
-	cfg.Path = path
-	cfg.Set("hosts", "", path+":1")
-	for _, d := range []string{"data/drop", "data/hosts", "keys"} {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
-			return err
-		}
-	}
-	// receive, which people may try beside it, refuses to start without a key.
-	if _, err := dropbox.GenerateKey(filepath.Join(dir, "keys", fleet.Hosts()[0].Name)); err != nil {
-		return err
-	}
-	for name, content := range fleet.Files(now) {
-		if _, err := atomicfile.Write(filepath.Join(dir, "data", name), content, 0o644); err != nil {
-			return err
-		}
-	}
-
-	fmt.Fprintln(a.stderr, "gpuboard: making up a month of history")
-	if err := a.demoHistory(ctx, cfg, fleet, now); err != nil {
-		return err
-	}
-
-	g, err := watch.NewGenerator(cfg, version(), a.now, true)
-	if err != nil {
-		return err
-	}
-	nodes := a.demoNodes(cfg, fleet)
-	for _, n := range nodes {
-		if n.drop, err = spool.Open(filepath.Join(cfg.String("data"), "drop", n.host)); err != nil {
-			return err
-		}
-		defer n.drop.Close()
-	}
-	// The first snapshots are of the start, because the board has to know the GPUs of a
-	// node before its driver stops. The month of history has taken a while since then.
-	for _, at := range []func() time.Time{func() time.Time { return now }, a.now} {
-		for _, n := range nodes {
-			if err := n.send(ctx, at()); err != nil {
-				return err
-			}
-		}
-		if _, err := g.Generate(ctx, at().UTC()); err != nil {
-			return err
-		}
-	}
-
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel(nil)
-	run := func(f func() error) {
+	d.background = func(run func() error) {
 		all.Go(func() {
-			if err := f(); err != nil && ctx.Err() == nil {
+			if err := run(); err != nil && ctx.Err() == nil {
 				cancel(err)
 			}
 		})
 	}
-	for _, n := range nodes {
-		run(func() error {
-			for pause(ctx, publisher.UntilPush(n.host, demoEvery, a.now())) == nil {
-				if err := n.send(ctx, a.now()); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	run(func() error {
-		// What is not well is part of the show.
-		watch.Run(ctx, watch.Options{Generator: g, GenerationTime: a.now, Now: a.now, Interval: demoEvery, Log: io.Discard,
-			Paths: watch.Paths{Data: cfg.String("data"), Comments: cfg.CommentsPath(), Aliases: cfg.AliasesPath()}})
-		return nil
-	})
-	o, err := a.serveOptions(cfg)
-	if err != nil {
+	err = d.show(ctx, asked, l)
+	switch cause := context.Cause(ctx); {
+	case cause == nil:
 		return err
-	}
-	o.Site = cfg.String("site")
-	site, err := serve.Handler(o)
-	if err != nil {
-		return err
-	}
-	visitor := cmp.Or(a.unixUser(), "visitor")
-	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Header.Set(cfg.String("auth_header"), visitor)
-		site.ServeHTTP(w, r)
-	})
-	fmt.Fprintf(a.stdout, "http://%s/\n", l.Addr())
-	fmt.Fprintf(a.stderr, "gpuboard: %d nodes send a snapshot every %v, and the pages follow every %v. Open the address above, Ctrl-C ends the demo\n"+
-		"gpuboard: to type commands, in another terminal: export GPUBOARD_CONFIG=%s\n", len(nodes), demo.Interval, demoEvery, shell.Quote(path))
-	run(func() error { return serve.Run(ctx, l, h) })
-	<-ctx.Done()
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+	case !errors.Is(cause, context.Canceled):
 		return cause
 	}
 	fmt.Fprintln(a.stderr, "gpuboard: cleaning up")
 	return nil
+}
+
+// show sets everything up and serves the site.
+func (d *demonstration) show(ctx context.Context, asked *config.Config, l net.Listener) error {
+	web, err := d.setUpWeb(asked.String("timezone"), l.Addr())
+	if err != nil {
+		return err
+	}
+	if err := d.changeMachines(); err != nil {
+		return err
+	}
+	started := make(chan struct{})
+	d.background(func() error {
+		defer close(started)
+		return d.startNodes(ctx, asked)
+	})
+	d.background(func() error {
+		for pause(ctx, web.Duration("interval")) == nil {
+			if err := d.changeMachines(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	fmt.Fprintln(d.stderr, "gpuboard: making up a month of history")
+	if err := d.history(ctx); err != nil {
+		return err
+	}
+	<-started
+	if err := d.command(ctx, d.now, "generate", "--config", d.config); err != nil {
+		return err
+	}
+	d.goOn(ctx, "generate", "--watch", "-v", "--config", d.config)
+
+	o, err := d.serveOptions(web)
+	if err != nil {
+		return err
+	}
+	site, err := serve.Handler(o)
+	if err != nil {
+		return err
+	}
+	visitor := cmp.Or(d.unixUser(), "visitor")
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Set(web.String("auth_header"), visitor)
+		site.ServeHTTP(w, r)
+	})
+	fmt.Fprintf(d.stdout, "http://%s/\n", l.Addr())
+	fmt.Fprintf(d.stderr, "gpuboard: each node sends a snapshot every %v, and the pages follow every %v. "+
+		"Open the address above, Ctrl-C ends the demo\n"+
+		"gpuboard: to type commands, in another terminal: export GPUBOARD_CONFIG=%s\n",
+		demo.Interval, web.Duration("interval"), shell.Quote(d.config))
+	return serve.Run(ctx, l, h)
 }
 
 // removeDemo removes the files of a demonstration. It tries for five seconds, because a loop
@@ -197,68 +169,134 @@ func removeDemo(dir string) error {
 	}
 }
 
-// demoConfig writes a configuration with which commands find the demonstration.
-func (a *app) demoConfig(cfg *config.Config, dir, listen string) (string, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil || os.MkdirAll(cache, 0o700) != nil {
-		cache = dir
+// command runs a command of this program. That it finds problems is no error: the demo has some.
+func (d *demonstration) command(ctx context.Context, now func() time.Time, args ...string) error {
+	fmt.Fprintln(d.log, "gpuboard: gpuboard", shell.Join(args...))
+	a := &app{stdin: d.stdin, stdout: io.Discard, stderr: d.log, now: now, getenv: d.env, args: args, demonstration: d}
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if code, ok := errors.AsType[silent](err); ok && code == failure.ExitDegraded {
+		return nil
 	}
-	_, port, err := net.SplitHostPort(listen)
+	return err
+}
+
+// goOn runs a command in the background.
+func (d *demonstration) goOn(ctx context.Context, args ...string) {
+	d.background(func() error { return d.command(ctx, d.now, args...) })
+}
+
+// env is the environment of the commands.
+func (d *demonstration) env(name string) string {
+	switch {
+	case name == "GOMAXPROCS":
+		return "as it is" // receive would lower it for all
+	case strings.HasPrefix(name, "GPUBOARD_"): // for other directories
+		return ""
+	}
+	return d.getenv(name)
+}
+
+func (d *demonstration) setUpWeb(zone string, listen net.Addr) (*config.Config, error) {
+	_, port, err := net.SplitHostPort(listen.String())
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "keys: %s\n", config.Quote(filepath.Join(dir, "keys")))
-	for _, name := range []string{"data", "site", "state", "timezone", "lab", "interval"} {
-		fmt.Fprintf(&b, "%s: %s\n", name, config.Quote(cfg.String(name)))
-	}
-	fmt.Fprintf(&b, "site_url: http://%s/\nto: file://%s\nnotify: [{name: demo, command: [\"true\"]}]\nhosts:\n", net.JoinHostPort("127.0.0.1", port), cfg.String("data"))
-	for _, h := range cfg.Hosts {
-		fmt.Fprintf(&b, "  - {name: %s, group: %s, gpus: %d}\n", h.Name, config.Quote(h.Group), h.GPUs)
-	}
-	path := filepath.Join(cache, "gpuboard-demo-"+port+".yml")
-	if _, err := atomicfile.Write(path, []byte(b.String()), 0o600); err != nil {
-		return "", fmt.Errorf("writing a configuration for the demonstration: %w", err)
-	}
-	return path, nil
-}
-
-// A demoNode is one simulated machine, or this one.
-type demoNode struct {
-	host string
-	drop *spool.Spool // it has the layout of a spool
-	snap func(context.Context, time.Time) (*snapshot.Snapshot, error)
-	last time.Time // when the last snapshot was collected
-}
-
-// demoNodes says where the snapshots of each node come from.
-func (a *app) demoNodes(cfg *config.Config, fleet *demo.Fleet) []*demoNode {
-	var nodes []*demoNode
-	for _, h := range fleet.Hosts() {
-		nodes = append(nodes, &demoNode{host: h.Name, snap: func(_ context.Context, at time.Time) (*snapshot.Snapshot, error) {
-			return fleet.Snapshot(h.Name, at), nil
-		}})
-	}
-	if installed(cfg.String("nvidia_smi")) {
-		if host, err := snapshot.ParseHost(config.ShortHostname()); err == nil {
-			c := a.node(cfg).Collector(host, demoEvery)
-			nodes = append(nodes, &demoNode{host: host, snap: func(ctx context.Context, _ time.Time) (*snapshot.Snapshot, error) { return c.Collect(ctx) }})
-			fmt.Fprintf(a.stderr, "gpuboard: there is an nvidia-smi: this machine joins as %s\n", host)
+	path := filepath.Join(d.dir, "gpuboard.yml")
+	err = os.WriteFile(path, d.fleet.Settings(d.dir, port, zone), 0o600)
+	for _, name := range []string{"data/drop", "data/hosts", "site", "state/keys"} {
+		if err == nil {
+			err = os.MkdirAll(filepath.Join(d.dir, name), 0o700)
 		}
 	}
-	return nodes
+	for name, content := range d.fleet.Files(d.start) {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(d.dir, "data", name), content, 0o644)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	// Pages show the path of the configuration, in commands, and not where the files lie.
+	cache, err := os.UserCacheDir()
+	if err != nil || os.MkdirAll(cache, 0o700) != nil {
+		cache = d.dir
+	}
+	d.config = filepath.Join(cache, "gpuboard-demo-"+port+".yml")
+	_ = os.Remove(d.config) // of a demonstration that was killed
+	if err := os.Symlink(path, d.config); err != nil {
+		return nil, fmt.Errorf("naming the configuration of the demonstration: %w", err)
+	}
+	return config.Load(config.Sources{
+		Getenv: d.env, Flag: func(name string) (string, bool) { return d.config, name == "config" },
+	})
 }
 
-// send writes a snapshot into the node's drop. A silent host said its last word before
-// it fell silent, so it has nothing new to send.
-func (n *demoNode) send(ctx context.Context, at time.Time) error {
-	s, err := n.snap(ctx, at)
-	if err == nil && !s.CollectedAt.Equal(n.last) {
-		n.last = s.CollectedAt.Time
-		err = n.drop.Add(s)
+// startNodes starts the SFTP server and the loops of the nodes. The board has to know the GPUs of a node before its
+// driver stops, so there is a generation of the first snapshots.
+func (d *demonstration) startNodes(ctx context.Context, asked *config.Config) error {
+	free, err := listen("127.0.0.1:0")
+	if err != nil {
+		return err
 	}
-	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("node %s: %w", n.host, err)
+	free.Close() // for receive
+	server, state := free.Addr(), filepath.Join(d.dir, "state")
+	known, err := dropbox.GenerateKey(filepath.Join(state, "receive_host_key"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(d.dir, "known_hosts"), []byte(names(server)[0]+" "+known+"\n"), 0o600)
+	}
+	hosts := d.fleet.Hosts()
+	if host, err := snapshot.ParseHost(config.ShortHostname()); err == nil && installed(asked.String("nvidia_smi")) {
+		fmt.Fprintf(d.stderr, "gpuboard: there is an nvidia-smi: this machine joins as %s\n", host)
+		hosts = append(hosts, inventory.Entry{Name: host})
+	}
+	for _, h := range hosts {
+		if err == nil {
+			_, err = dropbox.GenerateKey(filepath.Join(state, "keys", h.Name))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	d.goOn(ctx, "receive", "--config", d.config, "--listen", server.String())
+	run := func(host string, more ...string) []string {
+		return append([]string{
+			"run", "--config", d.config, "--host", host, "--spool", filepath.Join(d.machine(host), "spool"),
+			"--every", demo.Interval.String(), "--to", "sftp://" + host + "@" + server.String() + "/",
+			"--identity", filepath.Join(state, "keys", host), "--known-hosts", filepath.Join(d.dir, "known_hosts"),
+			"--nvidia-smi", asked.String("nvidia_smi"), "--ps", asked.String("ps"),
+		}, more...)
+	}
+	for _, h := range hosts {
+		now := d.now
+		if d.fleet.Silent(h.Name, d.start) {
+			now = func() time.Time { return d.fleet.Snapshot(h.Name, d.start).CollectedAt.Time }
+		}
+		if err := d.command(ctx, now, run(h.Name, "--once")...); err != nil {
+			return err
+		}
+	}
+	if err := d.command(ctx, d.now, "generate", "--no-history", "--config", d.config); err != nil {
+		return err
+	}
+	for _, h := range hosts {
+		if !d.fleet.Silent(h.Name, d.start) {
+			d.goOn(ctx, run(h.Name)...)
+		}
+	}
+	return nil
+}
+
+// machine is the directory of a made-up machine.
+func (d *demonstration) machine(host string) string { return filepath.Join(d.dir, "nodes", host) }
+
+// changeMachines makes each machine what it is now.
+func (d *demonstration) changeMachines() error {
+	for _, h := range d.fleet.Hosts() {
+		if err := demo.WriteMachine(d.machine(h.Name), d.fleet.Snapshot(h.Name, d.now())); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -272,32 +310,40 @@ const (
 	demoNear = time.Minute
 )
 
-// demoHistory fills the history as if the generator had been running.
-func (a *app) demoHistory(ctx context.Context, cfg *config.Config, fleet *demo.Fleet, now time.Time) error {
-	if cfg.Bool("no_history") {
-		return nil
-	}
-	if err := os.MkdirAll(cfg.String("state"), 0o700); err != nil {
-		return err
-	}
-	// All of it is taken in at once, and so must not count as too old.
-	store, err := history.Open(ctx, filepath.Join(cfg.String("state"), "history.db"), now, history.Options{Raw: demoPast + 24*time.Hour})
+// history fills the history as if the generator had been running.
+func (d *demonstration) history(ctx context.Context) error {
+	store, err := history.Open(ctx, filepath.Join(d.dir, "state/history.db"), d.start, history.Options{})
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	var batches []history.Batch
-	for _, h := range fleet.Hosts() {
+	end := d.start.Add(-demoNear)
+	for from := d.start.Add(-demoPast).Truncate(demoFar); from.Before(end); {
+		to := from.Add(24 * time.Hour) // a day at a time, because history takes nothing that is older than three
+		if to.After(end) {
+			to = end
+		}
+		if err := store.IngestAll(ctx, to, d.samples(from, to)); err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
+}
+
+// samples are what the hosts sampled from a time until another.
+func (d *demonstration) samples(from, to time.Time) (batches []history.Batch) {
+	for _, h := range d.fleet.Hosts() {
 		b := history.Batch{Host: h.Name}
 		step := demoFar
-		for at := now.Add(-demoPast).Truncate(demoFar); at.Before(now.Add(-demoNear)); at = at.Add(step) {
-			if now.Sub(at) <= demoDay {
+		for at := from; at.Before(to); at = at.Add(step) {
+			if d.start.Sub(at) <= demoDay {
 				step = demoNear
 			}
-			if fleet.Silent(h.Name, at) {
+			if d.fleet.Silent(h.Name, at) {
 				continue
 			}
-			s := fleet.Snapshot(h.Name, at)
+			s := d.fleet.Snapshot(h.Name, at)
 			// A boot of its own: the nodes' spools begin to count anew.
 			if boot := "before-" + s.BootID; boot != b.Boot {
 				batches = append(batches, b)
@@ -307,6 +353,5 @@ func (a *app) demoHistory(ctx context.Context, cfg *config.Config, fleet *demo.F
 		}
 		batches = append(batches, b)
 	}
-	_, err = store.IngestAll(ctx, now, batches)
-	return err
+	return batches
 }

@@ -22,7 +22,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			"If this machine is both a node and a web host, name the side.\n" + exitStatus,
 		Example: "  gpuboard doctor web\n  gpuboard doctor node\n  gpuboard doctor web --data /srv/gpuboard/data --site /srv/gpuboard/site\n  gpuboard doctor --json",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
-			o := doctor.Options{Config: cfg, Node: a.node(cfg), Installed: installed}
+			o := doctor.Options{Config: cfg, Node: a.node(cfg), Installed: installed, Crontab: a.crontab}
 			if f := c.Flags().Lookup("config"); f.Changed {
 				o.ConfigFlag = f.Value.String()
 			}
@@ -37,7 +37,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			default:
 				err = report.Write(a.stdout)
 			}
-			if err == nil && !report.Well {
+			if err == nil && !report.OK {
 				return silent(failure.ExitDegraded)
 			}
 			return err

@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
+	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -103,7 +106,7 @@ func TestDoctorNamesEveryCauseOnANode(t *testing.T) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			b.must(err)
 			b.t.Cleanup(func() { l.Close() })
-			b.with("--to", "sftp://x@"+l.Addr().String(), "--identity", b.key(), "--push-timeout", "300ms")
+			b.with("--to", "sftp://x@"+l.Addr().String(), "--identity", b.key(), "--push-timeout", "2s")
 		}},
 		{"ssh:handshake", "sftp -v", func(b *bed) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -225,7 +228,7 @@ func TestDoctorNotesWhatIsNotSetUp(t *testing.T) {
 	}
 	node := plainNode(t)
 	notes(node, "config:none", "register:off", "clock:unknown")
-	if e, _ := node.examine(); !slices.ContainsFunc(e.Findings, func(f doctor.Finding) bool { return f.Code == "loop:none" && f.State == doctor.Well }) {
+	if e, _ := node.examine(); !slices.ContainsFunc(e.Findings, func(f doctor.Finding) bool { return f.Code == "loop:none" && f.State == doctor.OK }) {
 		t.Error("cron's snapshot does not count")
 	}
 	node.args = []string{"node", "--host", "gpu01", "--spool", node.path("none"), "--nvidia-smi", node.path("nvidia-smi")}
@@ -245,4 +248,97 @@ func TestDoctorNotesWhatIsNotSetUp(t *testing.T) {
 	notes(empty, "history:none", "booking:none", "drop:none", "legacy:done")
 	empty.with("--no-history")
 	notes(empty, "history:off")
+}
+
+// TestDoctorAsksTheBoard: of bookings, aliases, hosts and their clocks doctor finds what the page
+// shows, and no more; two silent hosts whose drops were copied just now are silent on both.
+func TestDoctorAsksTheBoard(t *testing.T) {
+	b := webBed(t)
+	b.deliver("gpu02", "gpu02")
+	b.write("data/drop/gpu03/latest.json.gz", "garbage")
+	b.write("data/comments.json", `{"gpu01": [{"name": "ada", "date": "2040-01-01"}], "gpu99": [{"name": "eva"}], "gpu02": {"31": {"name": "eva", "date": "soon"}}}`)
+	b.write("data/aliases.csv", "a,b\na,c\n")
+	later := time.Now().Add(time.Hour)
+	b.now = func() time.Time { return later }
+	for _, host := range []string{"gpu01", "gpu02"} {
+		b.must(os.Chtimes(b.path("data/drop", host, "latest.json.gz"), later, later))
+	}
+	before := b.files()
+	found, _ := b.examine()
+	if after := b.files(); !maps.Equal(before, after) {
+		t.Errorf("doctor has changed files:\n%v\nwere\n%v", after, before)
+	}
+	if _, errs, code := b.run(b.generate()...); code != 3 {
+		t.Fatalf("generate: exit %d\n%s", code, errs)
+	}
+	var health struct {
+		Problems []struct{ Code string } `json:"problems"`
+	}
+	b.must(json.Unmarshal(mustRead(b, "site/health.json"), &health))
+
+	var shown, said []string
+	for _, p := range health.Problems {
+		if !strings.HasPrefix(p.Code, "gpu:") { // both nodes have the GPUs of one capture
+			shown = append(shown, p.Code)
+		}
+	}
+	for _, f := range found.Findings {
+		if f.State == doctor.Bad && !slices.Contains([]string{"drop", "site"}, strings.Split(f.Code, ":")[0]) {
+			said = append(said, f.Code)
+		}
+	}
+	slices.Sort(shown)
+	slices.Sort(said)
+	want := []string{"bad:gzip", "booking:alias", "booking:date", "booking:unknown-gpu", "booking:unknown-host"}
+	if !slices.Equal(shown, said) || !slices.Equal(slices.Compact(said), want) {
+		t.Errorf("doctor says %v, the page %v, want %v", said, shown, want)
+	}
+	for _, host := range []string{"gpu01", "gpu02"} {
+		if !strings.Contains(listed(found, doctor.Bad), "drop:old: the data of "+host+" is 1h0m") {
+			t.Errorf("%s is not called silent:\n%s", host, listed(found, doctor.Bad))
+		}
+	}
+}
+
+// files are those of a bed with their times.
+func (b *bed) files() map[string]string {
+	all := map[string]string{}
+	for _, dir := range []string{"data", "site", "state"} {
+		b.must(filepath.WalkDir(b.path(dir), func(path string, e fs.DirEntry, err error) error {
+			if err == nil && !e.IsDir() {
+				info, _ := e.Info()
+				all[path] = fmt.Sprint(info.Size(), info.ModTime())
+			}
+			return err
+		}))
+	}
+	return all
+}
+
+// TestDoctorFindsWhatIsToRunAndDoesNot: a loop and servers that cron starts, and a node on which nobody
+// starts anything, although somebody has just collected by hand.
+func TestDoctorFindsWhatIsToRunAndDoesNot(t *testing.T) {
+	node := plainNode(t)
+	node.wantWell()
+	node.cron("# * * * * * gpuboard check gpu01", "* * * * * gpuboard check gpu02 --config /elsewhere.yml", "0 3 * * * gpuboard check kill")
+	node.wantNamed("loop:not-running", "neither cron nor systemd starts one")
+	node.cron("GPUBOARD_CONFIG=/elsewhere.yml", "* * * * * gpuboard run --once")
+	node.wantNamed("loop:not-running", "neither cron nor systemd starts one")
+	node.cron("* * * * * /usr/bin/gpuboard check gpu01 >/dev/null", "0 * * * * gpuboard check gpu02 --config /elsewhere.yml")
+	node.wantNamed("loop:not-running", "cron starts the loop, and none runs: gpuboard check gpu01")
+
+	web := webBed(t)
+	ports := []int{sshtest.FreePort(t), sshtest.FreePort(t)}
+	web.cron(fmt.Sprintf("* * * * * flock -n r.lock /opt/gpuboard receive --listen :%d", ports[0]), fmt.Sprintf("* * * * * flock -n s.lock gpuboard serve --listen=127.0.0.1:%d --interval 1m", ports[1]))
+	web.wantNamed("server:down", "cron starts gpuboard receive, and nothing answers")
+	e, _ := web.examine()
+	if !strings.Contains(listed(e, doctor.Bad), fmt.Sprintf("(gpuboard serve --listen=127.0.0.1:%d --interval 1m    (says why it ends))", ports[1])) {
+		t.Errorf("found\n%s", listed(e, doctor.Bad))
+	}
+	for _, port := range ports {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		web.must(err)
+		defer l.Close()
+	}
+	web.wantWell()
 }

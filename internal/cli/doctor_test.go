@@ -39,6 +39,7 @@ func newBed(t *testing.T) *bed {
 		t.Fatal(err)
 	}
 	b.program("nvidia-smi", "exec cat "+capture)
+	b.cron("* * * * * gpuboard run --once --every 1m --host gpu01")
 	return b
 }
 
@@ -54,6 +55,14 @@ func (b *bed) write(name, content string) {
 	if err := os.WriteFile(b.path(name), []byte(content), 0o600); err != nil {
 		b.t.Fatal(err)
 	}
+}
+
+// cron makes these lines the crontab of the bed.
+func (b *bed) cron(lines ...string) {
+	b.t.Helper()
+	b.env["PATH"] = b.path("bin")
+	b.write("crontab.txt", strings.Join(lines, "\n")+"\n")
+	b.program("bin/crontab", "exec cat "+b.path("crontab.txt"))
 }
 
 func (b *bed) program(name, script string) {
@@ -98,7 +107,7 @@ func (b *bed) examine() (doctor.Report, int) {
 func (b *bed) wantWell() {
 	b.t.Helper()
 	e, code := b.examine()
-	if code != failure.ExitOK || !e.Well || len(e.Findings) < 5 {
+	if code != failure.ExitOK || !e.OK || len(e.Findings) < 5 {
 		b.t.Fatalf("exit %d, before anything is broken:\n%s", code, listed(e, doctor.Bad))
 	}
 }
@@ -107,14 +116,14 @@ func (b *bed) wantWell() {
 func (b *bed) wantNamed(want, words string) {
 	b.t.Helper()
 	e, code := b.examine()
-	if code != failure.ExitDegraded || e.Well {
+	if code != failure.ExitDegraded || e.OK {
 		b.t.Errorf("exit %d, want %d", code, failure.ExitDegraded)
 	}
 	i := slices.IndexFunc(e.Findings, func(f doctor.Finding) bool { return f.Code == want })
 	switch {
 	case i < 0:
 		b.t.Errorf("%s is not named:\n%s", want, listed(e, doctor.Bad))
-	case e.Findings[i].State != doctor.Bad || e.Findings[i].Mend == "" || !strings.Contains(e.Findings[i].Message+e.Findings[i].Mend, words):
+	case e.Findings[i].State != doctor.Bad || e.Findings[i].Fix == "" || !strings.Contains(e.Findings[i].Message+e.Findings[i].Fix, words):
 		b.t.Errorf("found %+v, want %q in it and something to type", e.Findings[i], words)
 	}
 }
@@ -123,7 +132,7 @@ func listed(e doctor.Report, state string) string {
 	var b strings.Builder
 	for _, f := range e.Findings {
 		if f.State == state {
-			fmt.Fprintf(&b, "%s: %s (%s)\n", f.Code, f.Message, f.Mend)
+			fmt.Fprintf(&b, "%s: %s (%s)\n", f.Code, f.Message, f.Fix)
 		}
 	}
 	return b.String()
@@ -198,7 +207,7 @@ func TestDoctorNamesWhatIsWrongWithANode(t *testing.T) {
 			b.t.Setenv("CONSUL_HTTP_ADDR", "127.0.0.1:1")
 			b.with("--register")
 		}},
-		{name: "clock off", code: "clock:off", words: "1h", spoil: func(b *bed, _ *sshtest.Server) {
+		{name: "clock off", code: "clock:ahead", words: "1 h 30 min", spoil: func(b *bed, _ *sshtest.Server) {
 			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Date", time.Now().Add(-90*time.Minute).UTC().Format(http.TimeFormat))
 			}))

@@ -42,7 +42,7 @@ func (b *bed) look() {
 // again is a copy of a bed, which costs less than a new one.
 func (b *bed) again(t *testing.T) *bed {
 	t.Helper()
-	c := &bed{t: t, dir: t.TempDir(), env: map[string]string{"USER": "tester"}, now: time.Now}
+	c := &bed{t: t, dir: t.TempDir(), env: map[string]string{"USER": "tester", "PATH": b.env["PATH"]}, now: time.Now}
 	c.env["HOME"] = c.dir
 	c.must(os.CopyFS(c.dir, os.DirFS(b.dir)))
 	c.look()
@@ -110,7 +110,7 @@ func TestDoctorNamesWhatIsWrongWithAWebHost(t *testing.T) {
 		{name: "generator off", code: "site:old", words: "crontab", spoil: func(b *bed) { b.now = func() time.Time { return time.Now().Add(time.Hour) } }},
 		{name: "never generated", code: "site:never", words: "gpuboard generate", spoil: func(b *bed) { b.must(os.Remove(b.path("site/health.json"))) }},
 		{name: "silent node", code: "drop:old", words: "1h0m", spoil: func(b *bed) { b.now = func() time.Time { return time.Now().Add(time.Hour) } }},
-		{name: "node ahead", code: "drop:clock", words: "ahead", spoil: func(b *bed) { b.now = func() time.Time { return time.Now().Add(-time.Hour) } }},
+		{name: "node ahead", code: "clock:ahead", words: "ahead", spoil: func(b *bed) { b.now = func() time.Time { return time.Now().Add(-time.Hour) } }},
 		{name: "garbage", code: "bad:gzip", words: "gpu01", spoil: func(b *bed) { b.write("data/drop/gpu01/latest.json.gz", "garbage") }},
 		{name: "another's news", code: "bad:foreign", words: "gpu07", spoil: func(b *bed) { b.deliver("gpu07", "gpu02") }},
 		{name: "drop open to all", code: "drop:open", words: "chmod o-w", spoil: func(b *bed) { b.must(os.Chmod(b.path("data/drop/gpu01"), 0o777)) }},
@@ -188,8 +188,8 @@ func TestDoctorFindsAServedSiteWell(t *testing.T) {
 	})
 	b.wantWell()
 	e, _ := b.examine()
-	if n := strings.Count(listed(e, doctor.Well), "web:ok"); n != 8 {
-		t.Errorf("%d answers were compared, want 4 pages plain and packed:\n%s", n, listed(e, doctor.Well))
+	if n := strings.Count(listed(e, doctor.OK), "web:ok"); n != 8 {
+		t.Errorf("%d answers were compared, want 4 pages plain and packed:\n%s", n, listed(e, doctor.OK))
 	}
 }
 
@@ -265,15 +265,15 @@ func TestDoctorAndConsul(t *testing.T) {
 	node.wantNamed("register:missing", "gpuboard register")
 	node.do(append([]string{"register"}, smi...)...)
 	node.wantNamed("register:critical", "gpuboard check gpu01") // nothing was pushed yet
-	if e, _ := web.examine(); !strings.Contains(listed(e, doctor.Well), "discovery:ok: Consul lists 1 host") {
+	if e, _ := web.examine(); !strings.Contains(listed(e, doctor.OK), "discovery:ok: Consul answers; the board has 1 host") {
 		t.Errorf("found\n%s", listed(e, doctor.Bad))
 	}
 }
 
 func TestDoctorMeasuresDrops(t *testing.T) {
 	well := webBed(t)
-	if e, _ := well.examine(); !strings.Contains(listed(e, doctor.Well), "drop:ok: 1 file in 1 drop, 0 MiB") {
-		t.Errorf("found\n%s", listed(e, doctor.Well))
+	if e, _ := well.examine(); !strings.Contains(listed(e, doctor.OK), "drop:ok: 1 file in 1 drop, 0 MiB") {
+		t.Errorf("found\n%s", listed(e, doctor.OK))
 	}
 	stray := func(b *bed, n int, size int64) {
 		for i := range n {
@@ -313,7 +313,7 @@ func TestDoctorSeesTheLimitOfDrops(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(in, syscall.MNT_DETACH) })
 	e, _ = web.examine()
-	if strings.Contains(listed(e, doctor.Note), "drop:unlimited") || !strings.Contains(listed(e, doctor.Well), "drop:ok: what nodes write cannot fill") {
+	if strings.Contains(listed(e, doctor.Note), "drop:unlimited") || !strings.Contains(listed(e, doctor.OK), "drop:ok: what nodes write cannot fill") {
 		t.Errorf("with a file system of its own, found\n%s", listed(e, doctor.Note))
 	}
 }

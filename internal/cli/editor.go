@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,7 @@ type editor struct {
 	look          func() error // reads the board anew
 	defaultLength string       // booking.default_duration
 	notes         []string     // what was assumed, for stderr
+	incomplete    error        // what failed after the change was made; nil for nothing
 }
 
 // editor opens the bookings. name and at are those of --name and --now; both may be "".
@@ -168,7 +170,16 @@ func (e *editor) change(ctx context.Context, dryRun bool, edit func([]byte) (boo
 		c, err = edit(data)
 		return c.After, err
 	})
-	return c, err
+	return c, e.made(err)
+}
+
+// made keeps the error of a change that was made, so that [editor.done] prints the change before it.
+func (e *editor) made(err error) error {
+	if _, ok := errors.AsType[*booking.MadeError](err); ok {
+		e.incomplete = failure.New(failure.ExitDegraded, err, failure.Explain(err).Hint)
+		return nil
+	}
+	return err
 }
 
 // failed gives the errors of changing bookings their exit codes and hints.
@@ -258,10 +269,11 @@ func (e *editor) standing(bookings []booking.Booking) []string {
 	return lines
 }
 
-// jobs describes what others run, the first few of it.
+// jobs describes what others run, by user, the first few of it.
 func (e *editor) jobs(jobs []booking.Job) []string {
 	const most = 8
 	var lines []string
+	jobs = booking.ByUser(jobs)
 	for i, j := range jobs {
 		if i == most {
 			return append(lines, fmt.Sprintf("and %d more", len(jobs)-most))
@@ -285,6 +297,11 @@ func (e *editor) jobs(jobs []booking.Job) []string {
 	return lines
 }
 
+// done prints what was done, and returns what could not be recorded of it.
+func (e *editor) done(verb string, c booking.Change, asJSON, dry bool) error {
+	return cmp.Or(e.print(verb, c, asJSON, dry), e.incomplete)
+}
+
 // print prints what was done: a line for each stretch of time, or JSON. After a release
 // these are the stretches that were given back.
 func (e *editor) print(verb string, c booking.Change, asJSON, dry bool) error {
@@ -299,7 +316,10 @@ func (e *editor) print(verb string, c booking.Change, asJSON, dry bool) error {
 			// OverRunning is what --over-running takes for these jobs.
 			OverRunning string `json:"over_running,omitempty"`
 			Diff        string `json:"diff,omitempty"`
-		}{1, verb, dry, toJSON(c.Done), toJSON(c.Over), append([]booking.Job{}, c.Running...), booking.Digest(c.Running), ""}
+		}{
+			1, verb, dry, toJSON(c.Done), toJSON(c.Over),
+			append([]booking.Job{}, c.Running...), booking.Consent(c.Running), "",
+		}
 		if dry {
 			doc.Diff = diffLines(c.Before, c.After)
 		}

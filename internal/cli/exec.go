@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -46,6 +47,19 @@ func (a *app) ssh(ctx context.Context, host, command string) (code int, err erro
 		return exit.ExitCode(), nil
 	}
 	return 0, err
+}
+
+// crontab returns this user's crontab; nil where there is none, or no cron.
+func (a *app) crontab(ctx context.Context) []byte {
+	for _, dir := range filepath.SplitList(a.getenv("PATH")) {
+		if path := filepath.Join(dir, "crontab"); installed(path) {
+			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+			defer cancel()
+			out, _ := exec.CommandContext(ctx, path, "-l").Output() // it fails where there is none
+			return out
+		}
+	}
+	return nil
 }
 
 func installed(name string) bool {

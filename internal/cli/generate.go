@@ -38,7 +38,7 @@ func (a *app) generateCommand() *cobra.Command {
 			if err := a.refuseRoot(cfg.String("state")); err != nil {
 				return err
 			}
-			g, err := watch.NewGenerator(cfg, version(), a.now, false)
+			g, err := watch.NewGenerator(cfg, version(), a.now, a.demonstration != nil)
 			if err != nil {
 				return err
 			}
@@ -58,7 +58,9 @@ func (a *app) generateCommand() *cobra.Command {
 				}
 				o.Generator, o.GenerationTime, o.Now, o.Log = g, now, a.now, a.stderr
 				if verbose {
-					o.Done = a.sayDone
+					o.Done = func(report sitegen.Report, gap time.Duration) {
+						a.sayDone(report, fmt.Sprintf("; the next one begins %v after this one began", gap.Round(100*time.Millisecond)))
+					}
 				}
 				watch.Run(c.Context(), o)
 				return nil
@@ -68,7 +70,7 @@ func (a *app) generateCommand() *cobra.Command {
 				return err
 			}
 			if verbose {
-				a.sayDone(report)
+				a.sayDone(report, "")
 			}
 			if !report.Degraded() {
 				return nil
@@ -98,7 +100,8 @@ func (a *app) pretended(at string) (func() time.Time, error) {
 	return func() time.Time { return t }, nil
 }
 
-func (a *app) sayDone(report sitegen.Report) {
-	fmt.Fprintf(a.stderr, "gpuboard: %s, %d of %s free; %d files written, %d unchanged, %d removed\n",
-		board.Number(report.Board.Totals.Hosts, "host"), report.Board.Totals.Free(), board.Number(report.Board.Totals.GPUs, "GPU"), report.Written, report.Same, report.Removed)
+func (a *app) sayDone(report sitegen.Report, more string) {
+	fmt.Fprintf(a.stderr, "gpuboard: %s, %s free; %d files written, %d unchanged, %d removed%s\n",
+		board.Number(report.Board.Totals.Hosts, "host"), report.Board.Totals.FreeOf(),
+		report.Written, report.Same, report.Removed, more)
 }

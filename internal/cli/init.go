@@ -21,8 +21,8 @@ func (a *app) initCommand() *cobra.Command {
 			"files stay as they are, but --host and --to of a node are added to a configuration without\n" +
 			"them. Then it prints what to type next.\n" +
 			"With --from, the hosts come from another board's list: a file with a name on each line,\n" +
-			"index.php, hosts.json, config.yml, nvgpu_master.cfg, or what its server answers for\n" +
-			"/states/, /get-status or /cluster_status.\n" + exitStatus,
+			"index.php, hosts.json, fetch_stats_conf.json, config.yml, nvgpu_master.cfg, or what its\n" +
+			"server answers for /states/, /get-status or /cluster_status.\n" + exitStatus,
 		Example: "  gpuboard init web ./board\n  gpuboard init web /srv/gpuboard --host gpus.example.org\n  gpuboard init web ./new --from hosts.txt\n  gpuboard init node /etc/gpuboard --host gpu01 --to sftp://n-gpu01@gpus.example.org/in",
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.Side, o.Dir = args[0], args[1]

@@ -155,7 +155,7 @@ func TestInitsAtOnce(t *testing.T) {
 		n++
 		there := b.path("web", strings.TrimPrefix(path, alone))
 		if want := strings.ReplaceAll(readText(t, path), alone, b.path("web")); readText(t, there) != want {
-			t.Errorf("%s is not whole", there)
+			t.Errorf("%s is not whole:\n%s\nwant\n%s", there, readText(t, there), want)
 		}
 		if wrote[there] != 1 {
 			t.Errorf("%s was written %d times", there, wrote[there])

@@ -23,7 +23,7 @@ import (
 // hereKeys are the settings of commands that look at this node now.
 func hereKeys() []string {
 	return []string{"host", "spool", "nvidia_smi", "nvidia_smi_timeout", "ps", "site_url", "site_timeout", "data", "site", "comments", "aliases",
-		"timezone", "free_memory_mib", "free_memory_percent", "service_accounts"}
+		"timezone", "free_memory_mib", "free_memory_percent", "service_accounts", "container_uids"}
 }
 
 // partial is the exit status of an answer that may lack GPUs; nil for a full one.
@@ -80,7 +80,8 @@ func (a *app) gpusMissing(cfg *config.Config, b *board.Board) error {
 // sourceKeys are the settings of everything that reads a board.
 func sourceKeys() []string {
 	return []string{"data", "site", "comments", "aliases", "timezone", "site_timeout",
-		"stale_after", "down_after", "clock_tolerance", "free_memory_mib", "free_memory_percent", "no_show_after", "service_accounts"}
+		"stale_after", "down_after", "clock_tolerance", "free_memory_mib", "free_memory_percent", "no_show_after",
+		"service_accounts", "container_uids"}
 }
 
 // completeHosts completes names of hosts from a directory, without asking a site elsewhere.
@@ -94,10 +95,19 @@ func (a *app) completeHosts(c *cobra.Command, args []string, _ string) ([]string
 		from = f.Value.String()
 	}
 	s, err := source.Open(a.source(cfg), from)
+	if err != nil || s.Remote() {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	p, err := s.Read(c.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	names := slices.DeleteFunc(s.Hosts(), func(name string) bool { return slices.Contains(args, name) })
+	var names []string
+	for _, h := range p.Board.Hosts {
+		if !slices.Contains(args, h.Name) {
+			names = append(names, h.Name)
+		}
+	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 

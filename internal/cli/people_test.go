@@ -212,13 +212,13 @@ func TestAnOldBoardIsNotBelieved(t *testing.T) {
 	}
 	got := ask(t, sitetest.Now.Add(time.Hour), "status", "--from", dir, "--json")
 	p, err := data.ReadPublished(strings.NewReader(got.stdout))
-	if err != nil || got.code != failure.ExitDegraded || p.Board.Totals.ByState[board.Unknown] != 3 || !p.Board.GeneratedAt.Equal(sitetest.Now) {
+	if err != nil || got.code != failure.ExitDegraded || p.Board.Totals.GPUs.ByState[board.Unknown] != 3 || !p.Board.GeneratedAt.Equal(sitetest.Now) {
 		t.Fatalf("%v, %d: %s", err, got.code, got.stdout)
 	}
 	if g := p.Board.Hosts[0].GPUs[0]; g.Last == nil || g.Last.State != board.Busy || g.Last.Users[0] != "ann" || g.MemoryUsed != nil || len(g.Processes) > 0 || g.MemoryTotal == nil {
 		t.Errorf("%+v", g)
 	}
-	if p.Board.Models[0].Free+p.Board.Models[1].Free+p.Board.Hosts[1].Free > 0 || p.Board.NextFree != nil {
+	if p.Board.Models[0].Free+p.Board.Models[1].Free+p.Board.Hosts[1].Totals.GPUs.Free() > 0 || p.Board.NextFree != nil {
 		t.Errorf("something is free, or will be: %+v", p.Board)
 	}
 	// Without colours, and the same words.

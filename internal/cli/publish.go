@@ -24,7 +24,7 @@ func (a *app) publishCommand() *cobra.Command {
 				return err
 			}
 			defer s.Close()
-			p, err := a.node(cfg).Publisher(false)
+			p, err := a.node(cfg).Publisher(false, nil)
 			if err != nil {
 				return err
 			}

@@ -30,10 +30,7 @@ func (a *app) receiveCommand() *cobra.Command {
 			if err := os.MkdirAll(filepath.Dir(hostKey), 0o700); err != nil {
 				return failure.Because("state:unwritable", failure.New(failure.ExitUsage, fmt.Errorf("creating a directory for the host key: %w", err), "name a file of your own with --host-key FILE, or a directory with --state DIR"))
 			}
-			listen := cfg.String("listen")
-			if !cfg.Given("listen") || cfg.InFile("listen") { // the file's is the web server's
-				listen = "127.0.0.1:2222"
-			}
+			listen := cfg.ReceiveAddress()
 			// A push is small, and waits for the network and the disk. With more processors it takes a
 			// tenth more time of them, because threads wake each other.
 			if a.getenv("GOMAXPROCS") == "" {
@@ -45,7 +42,7 @@ func (a *app) receiveCommand() *cobra.Command {
 					fmt.Fprintf(a.stderr, "gpuboard: receiving on %s; on each node type\n  echo '%s %s' >> ~/.ssh/known_hosts\n", addr, strings.Join(names(addr), ","), key)
 					fmt.Fprintf(a.stderr, "gpuboard: a node that calls this host by another name needs that name in the list; the key is %s\n", fingerprint)
 					// Whoever prepared the directory for sshd made it root's.
-					if drops := filepath.Join(cfg.String("data"), "drop"); !config.Writable(drops) {
+					if drops := filepath.Join(cfg.String("data"), "drop"); config.Writable(drops) != nil {
 						fmt.Fprintf(a.stderr, "gpuboard: warning: this user cannot write %s: a node is turned away unless it has a directory there\ngpuboard: hint: chown %d %s\n", drops, os.Geteuid(), shell.Quote(drops))
 					}
 				},

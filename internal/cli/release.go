@@ -34,6 +34,9 @@ func (a *app) releaseCommand() *cobra.Command {
 			change, err := e.change(c.Context(), dryRun, func(data []byte) (booking.Change, error) { return e.Release(data, args...) })
 			if err == nil && len(vanished) > 0 && !dryRun {
 				err = e.file.RecordReleases(c.Context(), e.by(), vanished)
+				if err != nil && len(change.Done) > 0 {
+					err, vanished = e.made(&booking.MadeError{Err: err}), nil
+				}
 			}
 			if err != nil {
 				return e.failed(err)
@@ -42,7 +45,7 @@ func (a *app) releaseCommand() *cobra.Command {
 				b, _ := entry.Booking()
 				change.Done, change.Freed = append(change.Done, b), append(change.Freed, b)
 			}
-			return e.print("released", change, asJSON, dryRun)
+			return e.done("released", change, asJSON, dryRun)
 		}),
 	}
 	a.flags(c, bookingKeys()...)

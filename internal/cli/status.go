@@ -79,7 +79,7 @@ func (a *app) statusCommand() *cobra.Command {
 	sourceFlag(c, &from)
 	c.Flags().BoolVar(&detail, "detail", false, "show each GPU with its processes")
 	c.Flags().BoolVar(&filter.Free, "free", false, "free GPUs only")
-	c.Flags().StringVar(&filter.User, "user", "", "only GPUs that this `PERSON` uses or has booked")
+	c.Flags().StringVar(&filter.User, "user", "", "only GPUs that this `PERSON` uses, has booked, or left memory on")
 	c.Flags().StringVar(&filter.Model, "model", "", "only GPUs whose name contains this `TEXT`")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON like api/v1/board.json")
 	c.Flags().BoolVar(&asCSV, "csv", false, "print CSV for spreadsheets")
@@ -92,16 +92,18 @@ func sourceFlag(c *cobra.Command, from *string) {
 
 // judge says on stderr how old a board is. Very old boards are made unknown, and dead is true.
 func (a *app) judge(s *source.Source, b *board.Board) (dead bool) {
-	age, interval := b.Age(a.now()), b.Every()
+	name, age := failure.Printable(s.Name), b.Age(a.now())
+	old := fmt.Sprintf("gpuboard: %s is %s old and due every %s", name, snapshot.Length(age), snapshot.Length(b.Every()))
 	switch {
 	case b.Dead(a.now()):
 		b.Expire()
-		fmt.Fprintf(a.stderr, "gpuboard: %s is %s old and due every %s: its generator has stopped, so the current state is unknown\n", failure.Printable(s.Name), board.Span(age), board.Span(interval))
+		fmt.Fprintf(a.stderr, "%s: its generator has stopped, so the current state is unknown\n", old)
 		return true
 	case b.Late(a.now()):
-		fmt.Fprintf(a.stderr, "gpuboard: %s is %s old and due every %s: it may be wrong by now\n", failure.Printable(s.Name), board.Span(age), board.Span(interval))
+		fmt.Fprintf(a.stderr, "%s: it may be wrong by now\n", old)
 	case age < -time.Minute:
-		fmt.Fprintf(a.stderr, "gpuboard: %s is dated %s in the future: this machine's clock or the site's is wrong\n", failure.Printable(s.Name), board.Span(-age))
+		fmt.Fprintf(a.stderr, "gpuboard: %s is dated %s in the future: this machine's clock or the site's is wrong\n",
+			name, snapshot.Length(age))
 	}
 	return false
 }

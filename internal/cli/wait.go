@@ -156,7 +156,8 @@ func (v *waiter) run(ctx context.Context, cfg *config.Config, timeout time.Durat
 			}
 			v.say(err.Error())
 		case p.Board.Late(v.app.now()):
-			v.say(fmt.Sprintf("the board is %s old, so its state is unknown: does gpuboard generate run on the web host?", board.Span(p.Board.Age(v.app.now()))))
+			v.say("the board is " + snapshot.Length(p.Board.Age(v.app.now())) +
+				" old, so its state is unknown: does gpuboard generate run on the web host?")
 		default:
 			done, open, err := v.try(ctx, p.Board)
 			if done || err != nil {

@@ -71,3 +71,11 @@ func (c *Config) BookingLimits() (booking.Limits, error) {
 func (c *Config) KeysDir() string {
 	return cmp.Or(c.String("keys"), filepath.Join(c.String("state"), "keys"))
 }
+
+// ReceiveAddress returns where the drop box listens. A listen in the configuration file is for the web server.
+func (c *Config) ReceiveAddress() string {
+	if !c.Given("listen") || c.InFile("listen") {
+		return "127.0.0.1:2222"
+	}
+	return c.String("listen")
+}

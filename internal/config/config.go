@@ -99,7 +99,7 @@ func mustKey(c *Config, name string) string {
 // String returns the value of a setting as text.
 func (c *Config) String(name string) string { return c.values[mustKey(c, name)] }
 
-// Duration returns the value of a duration; "" is 0.
+// Duration returns the value of a duration; "" and auto are 0.
 func (c *Config) Duration(name string) time.Duration {
 	d, _ := time.ParseDuration(c.String(name)) // checked by Load
 	return d
@@ -135,7 +135,7 @@ func (c *Config) Board() board.Settings {
 		StaleAfter: c.Duration("stale_after"), DownAfter: c.Duration("down_after"), ClockTolerance: c.Duration("clock_tolerance"),
 		FreeMemoryMiB: int64(c.Number("free_memory_mib")), FreeMemoryPercent: c.Number("free_memory_percent"),
 		NoShow: c.Duration("no_show_after"), ShowExpired: c.Duration("show_expired"), ShortNames: c.ShortNames,
-		ServiceAccounts: c.List("service_accounts"),
+		ServiceAccounts: c.List("service_accounts"), TrustContainerUIDs: c.String("container_uids") == "trusted",
 	}
 }
 

@@ -69,6 +69,7 @@ identity: [a, b]
 consul:
   service: gpus
   node-meta: [rack=2]
+container_uids: trusted
 short_names:
   NVIDIA A100-SXM4-40GB: A100
 `, nil)
@@ -84,6 +85,9 @@ short_names:
 	if cfg.String("consul.service") != "gpus" || cfg.String("consul.node_meta") != "rack=2" {
 		t.Errorf("consul %q %q", cfg.String("consul.service"), cfg.String("consul.node_meta"))
 	}
+	if !cfg.Board().TrustContainerUIDs {
+		t.Error("container_uids: trusted is not in force")
+	}
 	if cfg.ShortNames["NVIDIA A100-SXM4-40GB"] != "A100" {
 		t.Errorf("short names %v", cfg.ShortNames)
 	}
@@ -93,6 +97,7 @@ func TestConfigurationErrorsPointAtThePlace(t *testing.T) {
 	for _, tt := range []struct{ name, file, want string }{
 		{"unknown key", "title: x\nintervall: 20s\n", `gpuboard.yml:2:1: there is no setting "intervall"; did you mean "interval"?`},
 		{"unknown key in a section", "consul:\n  servise: x\n", `:2:3: there is no setting "consul.servise"; did you mean "consul.service"?`},
+		{"a setting of an earlier version", "history:\n  hourly: 2160h\n  raw: 168h\n", ":3:3: the setting history.raw is gone: delete this line"},
 		{"nothing like it", "zzzzzzzz: 1\n", `there is no setting "zzzzzzzz"` + "\n"},
 		{"bad duration", "every: soon\n", `:1:8: every: "soon" is not a duration; write it as 20s, 5m or 24h`},
 		{"negative duration", "every: -1s\n", `"-1s" is not a duration`},

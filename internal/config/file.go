@@ -14,6 +14,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
@@ -25,6 +26,12 @@ import (
 
 // MaxBytes bounds the configuration file.
 const MaxBytes = 1 << 20
+
+// The memory that the parser takes grows with the square of these, so they are bounded before it runs.
+const (
+	maxLevels = 16   // of nested lists and mappings
+	maxLines  = 4096 // of one mapping
+)
 
 // file returns the path of the configuration file, "" for none, and whether it has to exist.
 func (from Sources) file() (path string, required bool) {
@@ -82,7 +89,11 @@ func (c *Config) parse(path string, data []byte) error {
 	c.Path = path
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors write a byte order mark
 	f := file{c}
-	parsed, err := parser.ParseBytes(data, 0)
+	tokens := lexer.Tokenize(string(data))
+	if at, what := excess(tokens); at != nil {
+		return f.errorAt(at, "%s", what)
+	}
+	parsed, err := parser.Parse(tokens, 0)
 	if err != nil {
 		if syntax, ok := errors.AsType[yaml.Error](err); ok && syntax.GetToken() != nil {
 			return f.errorAt(syntax.GetToken(), "%s", syntax.GetMessage())
@@ -98,6 +109,51 @@ func (c *Config) parse(path string, data []byte) error {
 		}
 	}
 	return nil
+}
+
+// excess returns the first token beyond a bound, and a message about it; nil for none. Nesting in brackets is counted
+// by brackets, other nesting by the columns of dashes and keys.
+func excess(tokens token.Tokens) (at *token.Token, what string) {
+	type level struct{ column, lines int }
+	var levels []level
+	brackets := 0
+	for _, t := range tokens {
+		column := t.Position.Column
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			brackets++
+		case token.SequenceEndType, token.MappingEndType:
+			brackets = max(0, brackets-1)
+		case token.MappingValueType:
+			if t.Prev != nil {
+				column = t.Prev.Position.Column // of the key
+			}
+			fallthrough
+		case token.SequenceEntryType, token.MappingKeyType:
+			if brackets > 0 {
+				if t.Type == token.SequenceEntryType { // an error there, but the parser reads it as a list
+					brackets++
+				}
+				break
+			}
+			for len(levels) > 0 && levels[len(levels)-1].column > column {
+				levels = levels[:len(levels)-1]
+			}
+			if len(levels) == 0 || levels[len(levels)-1].column < column {
+				levels = append(levels, level{column: column})
+			}
+			if t.Type == token.MappingValueType {
+				levels[len(levels)-1].lines++
+			}
+		}
+		if brackets+len(levels) > maxLevels {
+			return t, fmt.Sprintf("lists and mappings are nested more than %d deep here", maxLevels)
+		}
+		if len(levels) > 0 && levels[len(levels)-1].lines > maxLines {
+			return t, fmt.Sprintf("here are more than %d lines of the form key: value", maxLines)
+		}
+	}
+	return nil, ""
 }
 
 // A file is a configuration file that is being read.
@@ -132,6 +188,9 @@ func (f *file) mapping(node ast.Node, shape, noun, prefix string, known fields) 
 			return nil, f.errorAt(at, "%s is set twice", name)
 		}
 		read := known[name]
+		if read == nil && removed(name) {
+			return nil, f.errorAt(at, "the setting %s is gone: delete this line", name)
+		}
 		if read == nil {
 			return nil, f.errorAt(at, "%s %q%s", noun, name, spelling.DidYouMean(name, slices.Sorted(maps.Keys(known))))
 		}
@@ -142,6 +201,9 @@ func (f *file) mapping(node ast.Node, shape, noun, prefix string, known fields) 
 	}
 	return seen, nil
 }
+
+// removed reports whether an earlier version had this setting.
+func removed(name string) bool { return name == "history.raw" || name == "history.five_minutes" }
 
 // settings reads the whole file. A setting with a dot in its name stands in a section.
 func (f *file) settings(node ast.Node) error {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,6 +31,7 @@ type Kind int
 const (
 	text Kind = iota
 	duration
+	automatic // a duration, or auto
 	number
 	Boolean
 	list
@@ -61,6 +63,8 @@ func (k Key) words() []string {
 		return []string{string(board.UsersFull), string(board.UsersInitials), string(board.UsersHash), string(board.UsersNone)}
 	case "commands", "public_commands":
 		return []string{string(board.ProgramsShown), string(board.ProgramsHidden)}
+	case "container_uids":
+		return []string{"likely", "trusted"}
 	case "compat":
 		return []string{"vesta", "nvgpu", "gpu-cluster-monitor", "all"}
 	case "hosts_from":
@@ -83,10 +87,17 @@ func (k Key) check(s string) error {
 		}
 	}
 	var err error
+	or := ""
+	if k.Kind == automatic {
+		or = ", or auto"
+	}
 	switch k.Kind {
-	case duration:
+	case duration, automatic:
+		if k.Kind == automatic && s == "auto" {
+			break
+		}
 		if d, bad := time.ParseDuration(s); s != "" && (bad != nil || d < 0) {
-			err = fmt.Errorf("%q is not a duration; write it as 20s, 5m or 24h", s)
+			err = fmt.Errorf("%q is not a duration; write it as 20s, 5m or 24h%s", s, or)
 		}
 	case number:
 		if n, bad := strconv.ParseFloat(s, 64); s != "" && (bad != nil || !(n >= 0)) {
@@ -120,7 +131,7 @@ func (k Key) DefaultHere(getenv func(string) string) string {
 // that owns it, else in the user's own state directory.
 func stateDir(name string, getenv func(string) string) string {
 	const system = "/var/lib/gpuboard"
-	if os.Geteuid() == 0 || Writable(system) {
+	if os.Geteuid() == 0 || Writable(system) == nil {
 		return filepath.Join(system, name)
 	}
 	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
@@ -132,14 +143,13 @@ func stateDir(name string, getenv func(string) string) string {
 	return filepath.Join(system, name)
 }
 
-// Writable reports whether this user can make a file in a directory.
-func Writable(dir string) bool {
+// Writable makes and removes a file in a directory, and returns why this user cannot.
+func Writable(dir string) error {
 	f, err := os.CreateTemp(dir, ".tmp-probe-")
 	if err != nil {
-		return false
+		return err
 	}
-	defer os.Remove(f.Name())
-	return f.Close() == nil
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // IsFile reports whether there is a regular file at path.
@@ -174,12 +184,13 @@ func NodeKeys() []string {
 // WebKeys are the settings of everything that makes a site.
 func WebKeys() []string {
 	return []string{
-		"data", "site", "state", "comments", "aliases", "templates", "interval", "hosts_from", "hosts", "accept_shrink",
+		"data", "site", "state", "comments", "aliases", "templates", "interval", "generate_every", "hosts_from", "hosts", "accept_shrink",
 		"consul.enabled", "consul.service", "consul.tags", "consul.filter", "consul.datacenters", "consul.node_meta",
 		"consul.leader", "consul.leader_key",
 		"title", "lab", "language", "languages", "timezone", "booking.timezone", "booking.end_of_day", "base_url", "compat", "users", "commands", "public_out", "public_users", "public_commands", "no_help", "public_help",
-		"stale_after", "down_after", "clock_tolerance", "free_memory_mib", "free_memory_percent", "no_show_after", "show_expired", "service_accounts",
-		"legacy", "legacy_zone", "idle_window", "idle_percent", "no_history", "history.raw", "history.five_minutes", "history.hourly",
+		"stale_after", "down_after", "clock_tolerance", "free_memory_mib", "free_memory_percent", "no_show_after", "show_expired",
+		"service_accounts", "container_uids",
+		"legacy", "legacy_zone", "idle_window", "idle_percent", "no_history", "history.hourly",
 		"energy.price_per_kwh", "energy.currency", "energy.co2_grams_per_kwh",
 	}
 }

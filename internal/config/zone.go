@@ -53,6 +53,20 @@ func (c *Config) BookingZone(mine bool) booking.Zone {
 	return zone
 }
 
+// ZoneName is the name of this machine's zone, as the system finds it: in TZ, as the target of
+// /etc/localtime, or in /etc/timezone. It is "" if none of them has a name.
+func ZoneName(getenv func(string) string) string {
+	timezone, _ := os.ReadFile("/etc/timezone") // which only Debian has
+	for _, name := range []string{
+		strings.TrimPrefix(getenv("TZ"), ":"), MachineZone().String(), strings.TrimSpace(string(timezone)),
+	} {
+		if _, err := time.LoadLocation(name); err == nil && name != "" && name != "Local" {
+			return name
+		}
+	}
+	return ""
+}
+
 // MachineZone returns the zone of this machine, whatever TZ says for the user who
 // runs the program.
 func MachineZone() *time.Location {

@@ -3,40 +3,39 @@ package demo
 import (
 	"bytes"
 	"embed"
-	"regexp"
-	"strconv"
-	"strings"
+	"text/template"
 	"time"
 )
 
 //go:embed files
 var embedded embed.FS
 
-// Files returns what the people of the lab have written, by its name in the data directory.
-func (f *Fleet) Files(now time.Time) map[string][]byte {
-	all := map[string][]byte{}
-	for _, name := range []string{"comments.json", "aliases.csv", "notice.md", "hosts/atlas.md", "hosts/gaia.md"} {
-		all[name], _ = embedded.ReadFile("files/" + name)
-	}
-	all["comments.json"] = f.withTimes(all["comments.json"], now)
-	return all
+// render executes a template of the demonstration's own, which cannot fail: tests execute each.
+func render(name string, data any, funcs template.FuncMap) []byte {
+	var text bytes.Buffer
+	_ = template.Must(template.New(name).Funcs(funcs).ParseFS(embedded, "files/"+name)).Execute(&text, data)
+	return text.Bytes()
 }
 
-// hours matches a time in comments.json: so many hours after the start.
-var hours = regexp.MustCompile(`\{-?[0-9]+\}`)
+// Settings returns the configuration of the web host, whose files are in a directory.
+func (f *Fleet) Settings(dir, port, zone string) []byte {
+	return render("settings.yml", map[string]any{"Dir": dir, "Port": port, "Zone": zone, "Hosts": f.Hosts()}, nil)
+}
 
-// withTimes fills times and the UUID of a slice into comments.json. Its times move by whole days after
-// the start, so that a later visitor sees the same picture.
-func (f *Fleet) withTimes(comments []byte, now time.Time) []byte {
+// Files returns what the people of the lab have written, by its name in the data directory. The times of bookings
+// move by whole days after the start, so that a later visitor sees the same picture.
+func (f *Fleet) Files(now time.Time) map[string][]byte {
+	all := map[string][]byte{}
+	for _, name := range []string{"aliases.csv", "notice.md", "hosts/atlas.md", "hosts/gaia.md"} {
+		all[name], _ = embedded.ReadFile("files/" + name)
+	}
 	day := f.start
 	if now.After(day) {
 		day = day.Add(now.Sub(day) / (24 * time.Hour) * (24 * time.Hour))
 	}
-	day = day.Truncate(time.Hour)
-
-	comments = bytes.ReplaceAll(comments, []byte("{slice}"), []byte(f.machine("ceres").gpus[2].mig[1].uuid))
-	return hours.ReplaceAllFunc(comments, func(match []byte) []byte {
-		n, _ := strconv.Atoi(strings.Trim(string(match), "{}"))
-		return day.Add(time.Duration(n)*time.Hour).AppendFormat(nil, "2006-01-02 15:04Z") // in UTC, as people type them
-	})
+	slice := f.machine("ceres").gpus[2].mig[1].uuid
+	all["comments.json"] = render("comments.json", slice, template.FuncMap{"hours": func(n int) string {
+		return day.Truncate(time.Hour).Add(time.Duration(n) * time.Hour).Format("2006-01-02 15:04Z") // UTC, as people type it
+	}})
+	return all
 }

@@ -10,19 +10,12 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"gpuboard/internal/inventory"
 )
 
 // Interval is how often a node of the fleet collects.
 const Interval = 20 * time.Second
-
-// A Host is the inventory entry of one machine.
-type Host struct {
-	Name  string
-	Group string
-	Owner string
-	Note  string
-	GPUs  int // how many there should be
-}
 
 // A Fleet is safe for concurrent use. It has no state.
 type Fleet struct {
@@ -32,16 +25,16 @@ type Fleet struct {
 }
 
 type machine struct {
-	Host
+	inventory.Entry
 	seed    uint64
 	cores   int
 	memory  int64 // MiB
 	driver  string
-	cuda    string
 	address string
+	cuda    string
 	scratch int64 // MiB
-	outages []span
-	stopped span // its driver does not answer; a reboot ends it
+	silence span  // it sends nothing
+	stopped span  // its driver does not answer; a reboot ends it
 	gpus    []*device
 }
 
@@ -113,20 +106,19 @@ func (s span) overlaps(o span) bool {
 }
 
 // New returns the fleet of the demonstration: nine hosts of a small lab. start is when
-// somebody opens the page. Then, and later whenever one host is silent (see
-// [Fleet.Silent]), there is at least one GPU in every state of a board, together with
-// [Fleet.Files]. Before start there are weeks of history.
+// somebody opens the page. From then on there is at least one GPU in every state of a
+// board, together with [Fleet.Files]. Before start there are weeks of history.
 func New(seed int64, start time.Time) *Fleet {
 	f := &Fleet{seed: uint64(seed), start: start.UTC().Truncate(time.Minute)}
-	f.add(Host{Name: "atlas", Group: "Room 1", Owner: "vision", Note: "GPUs 0-3 are for deadlines"}, 8, model("h100"), 128, "580.82.07", "13.0")
-	f.add(Host{Name: "boreas", Group: "Room 1", Owner: "vision"}, 4, model("a100"), 64, "570.172.08", "12.8")
-	f.add(Host{Name: "ceres", Group: "Room 1", Owner: "language", Note: "GPU 2 is cut into MIG instances"}, 4, model("a100"), 64, "570.172.08", "12.8")
-	f.add(Host{Name: "dione", Group: "Room 2", Owner: "language"}, 8, model("a6000"), 96, "575.64.03", "12.9")
-	f.add(Host{Name: "europa", Group: "Room 2", Owner: "robotics"}, 4, model("a100"), 64, "570.172.08", "12.8")
-	f.add(Host{Name: "fornax", Group: "Room 2", Owner: "robotics"}, 4, model("rtx4090"), 32, "580.82.07", "13.0")
-	f.add(Host{Name: "gaia", Group: "Room 2", Note: "the old one below the window"}, 2, model("rtx3090"), 24, "550.163.01", "12.4")
-	f.add(Host{Name: "helios", Group: "Room 2", Owner: "robotics", Note: "the GPU works in the node's own memory"}, 1, model("gb10"), 20, "580.95.05", "13.0")
-	f.add(Host{Name: "iris", Group: "Room 2", Owner: "language"}, 2, model("l40s"), 64, "580.82.07", "13.0")
+	f.add("atlas", "Room 1", "vision", "GPUs 0-3 are for deadlines", 8, model("h100"), 128, "580.82.07", "13.0")
+	f.add("boreas", "Room 1", "vision", "", 4, model("a100"), 64, "570.172.08", "12.8")
+	f.add("ceres", "Room 1", "language", "GPU 2 is cut into MIG instances", 4, model("a100"), 64, "570.172.08", "12.8")
+	f.add("dione", "Room 2", "language", "", 8, model("a6000"), 96, "575.64.03", "12.9")
+	f.add("europa", "Room 2", "robotics", "", 4, model("a100"), 64, "570.172.08", "12.8")
+	f.add("fornax", "Room 2", "robotics", "", 4, model("rtx4090"), 32, "580.82.07", "13.0")
+	f.add("gaia", "Room 2", "", "the old one below the window", 2, model("rtx3090"), 24, "550.163.01", "12.4")
+	f.add("helios", "Room 2", "robotics", "the GPU works in the node's own memory", 1, model("gb10"), 20, "580.95.05", "13.0")
+	f.add("iris", "Room 2", "language", "", 2, model("l40s"), 64, "580.82.07", "13.0")
 	f.addScenario()
 	return f
 }
@@ -136,16 +128,16 @@ func NewLarge(seed int64, start time.Time, hosts int) *Fleet {
 	f := &Fleet{seed: uint64(seed), start: start.UTC().Truncate(time.Minute)}
 	cards := []card{model("h100"), model("a100"), model("a6000"), model("rtx4090")}
 	for i := range hosts {
-		f.add(Host{Name: fmt.Sprintf("gpu%04d", i), Group: fmt.Sprintf("Rack %d", i/20+1)}, 8, cards[i%len(cards)], 128, "580.82.07", "13.0")
+		f.add(fmt.Sprintf("gpu%04d", i), fmt.Sprintf("Rack %d", i/20+1), "", "", 8, cards[i%len(cards)], 128, "580.82.07", "13.0")
 	}
 	return f
 }
 
-func (f *Fleet) add(h Host, gpus int, c card, cores int, driver, cuda string) {
+func (f *Fleet) add(name, group, owner, note string, gpus int, c card, cores int, driver, cuda string) {
 	n := len(f.machines)
-	h.GPUs = gpus
 	m := &machine{
-		Host: h, seed: mix(f.seed, uint64(n)+1), cores: cores, memory: int64(cores) * 8192, driver: driver, cuda: cuda,
+		Entry: inventory.Entry{Name: name, Group: group, Owner: owner, Note: note, GPUs: gpus},
+		seed:  mix(f.seed, uint64(n)+1), cores: cores, memory: int64(cores) * 8192, driver: driver, cuda: cuda,
 		address: fmt.Sprintf("10.20.%d.%d", n/200, 11+n%200), scratch: 7_600_000,
 	}
 	room := c.memory * 92 / 100
@@ -165,10 +157,10 @@ func (f *Fleet) add(h Host, gpus int, c card, cores int, driver, cuda string) {
 }
 
 // Hosts returns the hosts in order of their names.
-func (f *Fleet) Hosts() []Host {
-	list := make([]Host, len(f.machines))
+func (f *Fleet) Hosts() []inventory.Entry {
+	list := make([]inventory.Entry, len(f.machines))
 	for i, m := range f.machines {
-		list[i] = m.Host
+		list[i] = m.Entry
 	}
 	return list
 }
@@ -182,11 +174,10 @@ func (f *Fleet) machine(host string) *machine {
 }
 
 // Silent reports whether a host sends nothing at this time. fornax is silent from three
-// hours before the start until twenty minutes after it, and then for a quarter of an hour
-// every two hours.
+// hours before the start.
 func (f *Fleet) Silent(host string, now time.Time) bool {
 	m := f.machine(host)
-	return m != nil && !f.lastNews(m, now).Equal(tick(m, now))
+	return m != nil && m.silence.has(tick(m, now))
 }
 
 // tick returns the last time until t at which a node collected. Each has its own offset.
@@ -196,20 +187,11 @@ func tick(m *machine, t time.Time) time.Time {
 }
 
 // lastNews returns when the newest snapshot that the host has sent was collected.
-func (f *Fleet) lastNews(m *machine, now time.Time) time.Time {
-	at := tick(m, now)
-	for _, s := range m.outages {
-		if s.has(at) {
-			return tick(m, s.from.Add(-time.Millisecond))
-		}
+func lastNews(m *machine, now time.Time) time.Time {
+	if at := tick(m, now); !m.silence.has(at) {
+		return at
 	}
-	if len(m.outages) > 0 {
-		// The recurring outage: the last quarter of an hour of every two hours after the start.
-		if since := at.Sub(f.start); since > 0 && since%(2*time.Hour) >= 105*time.Minute {
-			return tick(m, at.Add(-(since%(2*time.Hour) - 105*time.Minute)).Add(-time.Millisecond))
-		}
-	}
-	return at
+	return tick(m, m.silence.from.Add(-time.Millisecond))
 }
 
 // mix hashes two numbers (splitmix64).

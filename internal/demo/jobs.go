@@ -11,7 +11,6 @@ type workload int
 const (
 	steady  workload = iota // training: flat out, with dips to validate
 	bursts                  // evaluation: half on, half off
-	sweep                   // short runs, one after the other
 	serving                 // a little all the time, more by day
 	held                    // a notebook that holds memory and does nothing
 	dead                    // its process is gone, its memory is not
@@ -45,15 +44,8 @@ const week = 7 * 24 * time.Hour
 
 // at returns the job that runs at t; nil for none.
 func (l *slot) at(t time.Time) *job {
-	for i := range l.plan {
-		if l.plan[i].has(t) {
-			return l.plan[i].job
-		}
-	}
-	for _, j := range l.week(l.weekOf(t)) {
-		if j.has(t) {
-			return &j
-		}
+	if jobs := l.between(span{t, t.Add(1)}); len(jobs) > 0 {
+		return &jobs[0]
 	}
 	return nil
 }
@@ -87,7 +79,7 @@ func (l *slot) week(n int64) []job {
 	offset := int64(mix(l.seed, 2)%uint64(week/time.Second)) - int64(week/time.Second)
 	cursor := time.Unix(offset+n*int64(week/time.Second), 0).UTC()
 	end := cursor.Add(week)
-	var jobs []job
+	jobs := make([]job, 0, 16)
 	for i := uint64(0); ; i++ {
 		seed := mix(l.seed, uint64(n)<<16|i)
 		cursor = cursor.Add(minutes(10 + 600*unit(seed, 1)*unit(seed, 2)))
@@ -109,13 +101,15 @@ func (l *slot) planned(s span) bool {
 func minutes(m float64) time.Duration { return time.Duration(m*60) * time.Second }
 
 // users returns the people of the lab, each as often as their share of jobs.
-func users() []string {
-	return []string{"mira", "mira", "mira", "tomas", "tomas", "tomas", "eva", "eva", "jun", "jun", "lea", "sam", "noor", "noor", "kai", "ada"}
+func users() [16]string {
+	return [...]string{"mira", "mira", "mira", "tomas", "tomas", "tomas", "eva", "eva", "jun", "jun",
+		"lea", "sam", "noor", "noor", "kai", "ada"}
 }
 
 // uid returns the user id of one of them.
 func uid(user string) int64 {
-	return 1001 + int64(slices.Index(slices.Compact(users()), user))
+	names := users()
+	return 1001 + int64(slices.Index(slices.Compact(names[:]), user))
 }
 
 // A kind is a sort of job that people run.
@@ -128,12 +122,12 @@ type kind struct {
 	short, long float64 // minutes
 }
 
-func kinds() []kind {
-	return []kind{
+func kinds() [6]kind {
+	return [...]kind{
 		{steady, "train.py", 3, 0.6, 0.35, 360, 2600},
 		{steady, "finetune.py", 2, 0.4, 0.4, 120, 600},
 		{bursts, "eval.py", 2, 0.15, 0.3, 20, 80},
-		{sweep, "sweep.py", 1, 0.3, 0.3, 240, 1200},
+		{bursts, "sweep.py", 1, 0.3, 0.3, 240, 1200},
 		{held, "jupyter", 1, 0.1, 0.5, 120, 600},
 		{serving, "serve", 1, 0.5, 0.3, 900, 3600},
 	}
@@ -142,12 +136,11 @@ func kinds() []kind {
 // random returns a random job that begins at a time.
 func random(seed uint64, capacity int64, from time.Time) job {
 	n := mix(seed, 4) % 10
-	all := kinds()
-	for n >= all[0].share {
-		n -= all[0].share
-		all = all[1:]
+	i, all := 0, kinds()
+	for ; n >= all[i].share; i++ {
+		n -= all[i].share
 	}
-	k := all[0]
+	k := all[i]
 	names := users()
 	j := job{seed: seed, user: names[mix(seed, 3)%uint64(len(names))], workload: k.workload, program: k.program}
 	j.span = span{from, from.Add(minutes(k.short + (k.long-k.short)*unit(seed, 6)))}
@@ -158,16 +151,9 @@ func random(seed uint64, capacity int64, from time.Time) job {
 	return j
 }
 
-// run returns the process of a job at a time. Only a sweep has several.
-func (j *job) run(t time.Time) (started time.Time, pid int) {
-	started, n := j.from, uint64(0)
-	if j.workload == sweep {
-		each := minutes(25 + 30*unit(j.seed, 7))
-		n = uint64(t.Sub(j.from) / each)
-		started = j.from.Add(time.Duration(n) * each)
-	}
-	return started, 2000 + int(mix(j.seed, 1000+n)%4_000_000)
-}
+// pid returns the process of a job. It is above every pid of this machine, because the collector asks this
+// machine's kernel whether a process exists.
+func (j *job) pid() int { return 1<<22 + int(mix(j.seed, 1000)%4_000_000) }
 
 // utilization returns the utilization in % of the slot.
 func (j *job) utilization(t time.Time) float64 {
@@ -188,12 +174,6 @@ func (j *job) utilization(t time.Time) float64 {
 			return 15 * noise
 		}
 		return 55 + 40*noise
-	case sweep:
-		started, _ := j.run(t)
-		if t.Sub(started) < 80*time.Second {
-			return 8 * noise
-		}
-		return 70 + 22*noise
 	case serving:
 		day := float64(t.Hour()*60+t.Minute()) / 1440
 		return 8 + 26*max(0, 1-8*(day-0.55)*(day-0.55)) + 10*noise

@@ -51,7 +51,7 @@ func (f *Fleet) addScenario() {
 	f.share("dione", 6)
 	f.machine("dione").gpus[4].fault = &fault{at: f.start.Add(-30*h - 21*time.Minute), xid: 31}
 
-	on("europa", 0, -11*h, "noor", "sweep.py", sweep, 38200)
+	on("europa", 0, -11*h, "noor", "sweep.py", bursts, 38200)
 	europa := f.machine("europa")
 	end := f.start.Add(-9 * h)
 	stuck := europa.gpus[1].slots[0]
@@ -62,7 +62,7 @@ func (f *Fleet) addScenario() {
 	empty("europa", -26*h, 2)
 	empty("europa", -14*h, 3)
 
-	f.machine("fornax").outages = []span{{f.start.Add(-3 * h), f.start.Add(20 * time.Minute)}}
+	f.machine("fornax").silence = span{from: f.start.Add(-3 * h)}
 
 	f.machine("gaia").gpus[0].desktop = true
 	on("gaia", 0, -50*time.Minute, "lea", "render.py", steady, 20900)

@@ -1,28 +1,26 @@
 package demo
 
 import (
-	"fmt"
 	"math"
 	"strings"
 	"time"
 
+	"gpuboard/collector"
 	"gpuboard/internal/snapshot"
 )
 
 // uptime is the time between reboots, which happen at other days on each host.
 const uptime = 90 * 24 * time.Hour
 
-// hungAfter is how long after the driver stopped nvidia-smi can still be killed.
-const hungAfter = 2 * time.Minute
-
 // Snapshot returns the newest snapshot that a host has sent at this time: that of its last
-// tick, or of the last one before it became silent. It is nil for an unknown host.
+// tick, or of the last one before it became silent. It is nil for an unknown host. It has
+// no Errors: the collector finds them in what [WriteMachine] writes.
 func (f *Fleet) Snapshot(host string, now time.Time) *snapshot.Snapshot {
 	m := f.machine(host)
 	if m == nil {
 		return nil
 	}
-	return f.snapshot(m, f.lastNews(m, now))
+	return f.snapshot(m, lastNews(m, now))
 }
 
 // Collected returns the snapshot that the host collected at its last tick, whether or not
@@ -54,38 +52,20 @@ func (f *Fleet) snapshot(m *machine, at time.Time) *snapshot.Snapshot {
 	}
 	m.node(&s.Node, at, boot, work)
 	share(s)
-	if m.stopped.has(at) && boot.Before(m.stopped.from) {
-		m.driverStopped(s, at)
+	if m.stopped.has(at) && boot.Before(m.stopped.from) { // a driver that does not answer reports nothing
+		s.DriverVersion, s.CUDAVersion, s.GPUs, s.GPUsComplete, s.Processes = "", "", nil, false, nil
 	}
 	return s
 }
 
-// share sets the memory of GPUs without memory of their own to the node's.
+// share adds the memory of processes to the node's where its GPU has no other.
 func share(s *snapshot.Snapshot) {
-	for i := range s.GPUs {
-		g := &s.GPUs[i]
-		if !g.MemoryShared {
-			continue
-		}
-		for _, p := range s.Processes {
+	for _, p := range s.Processes {
+		if s.GPUs[p.GPU].MemoryShared {
 			*s.Node.MemoryUsed += *p.UsedMemory
 		}
-		total, used := *s.Node.MemoryTotal, *s.Node.MemoryUsed
-		g.MemoryTotal, g.MemoryUsed, g.MemoryFree = new(total), new(used), new(total-used)
 	}
-}
-
-// driverStopped removes what a driver that does not answer cannot report.
-func (m *machine) driverStopped(s *snapshot.Snapshot, at time.Time) {
-	s.DriverVersion, s.CUDAVersion, s.GPUs, s.GPUsComplete, s.Processes = "", "", nil, false, nil
-	p := snapshot.Problem{Code: "smi:timeout",
-		Message: "nvidia-smi did not answer within 10s and was ended: enable persistence mode (`nvidia-smi -pm 1`), and see `dmesg`"}
-	if hung := m.stopped.from.Add(hungAfter); !at.Before(hung) {
-		p = snapshot.Problem{Code: "gpu:hung", Message: fmt.Sprintf(
-			"nvidia-smi (pid %d) has hung since %s and cannot be ended; another one is not started before it is gone. The driver is stuck: see `dmesg`, and reboot the node",
-			2000+mix(m.seed, 26)%4_000_000, hung.Format(time.RFC3339))}
-	}
-	s.Errors = append(s.Errors, p)
+	collector.ShareNodeMemory(s)
 }
 
 // boot returns when the host last started, and the number of that boot.
@@ -114,12 +94,6 @@ func (m *machine) node(n *snapshot.Node, at, boot time.Time, work float64) {
 		{Mount: "/", Total: 937_000, Used: int64(937_000 * (0.25 + 0.3*unit(m.seed, 25)))},
 		{Mount: "/scratch", Total: m.scratch, Used: int64(scratch * float64(m.scratch))},
 	}
-	rest := n.Disks[1].Used
-	for i, user := range []string{"mira", "tomas", "noor", "eva"} {
-		used := int64(float64(rest) * (0.2 + 0.3*unit(m.seed, uint64(30+i))))
-		rest -= used
-		n.DiskUsers = append(n.DiskUsers, snapshot.DiskUser{Path: "/scratch", User: user, Used: used})
-	}
 	n.Interfaces = []snapshot.Interface{{Name: "eno1", Addrs: []string{m.address}}}
 	n.Kernel, n.OS = "6.8.0-71-generic", "Ubuntu 24.04.3 LTS"
 }
@@ -128,14 +102,20 @@ func (m *machine) node(n *snapshot.Node, at, boot time.Time, work float64) {
 func (d *device) read(s *snapshot.Snapshot, at, boot time.Time) float64 {
 	g := snapshot.GPU{Index: d.index, UUID: d.uuid, PCIBusID: d.bus, Name: d.name, Health: snapshot.HealthOK}
 	if d.lost.has(at) {
-		g.Health, g.HealthReason = snapshot.HealthLost, "GPU is lost. Reboot the system to recover this GPU"
-		g.ProcessesUnknown = "GPU is lost"
+		g.Health, g.HealthReason = snapshot.HealthLost, "GPU is lost"
+		g.ProcessesUnknown = g.HealthReason
 		s.GPUs = append(s.GPUs, g)
 		return 0
 	}
 	used, util, thermalLoad := int64(4), 0.0, 0.0
 	if d.desktop {
-		used += d.displayProcesses(s, at)
+		const xorg = 232 // MiB
+		used += xorg
+		s.Processes = append(s.Processes, snapshot.Process{
+			GPU: d.index, GPUUUID: d.uuid, PID: 1863, Type: snapshot.Graphics, User: "root", UID: new(int64(0)), Program: "Xorg",
+			UsedMemory: new(int64(xorg)), Alive: new(true),
+			StartedAt: new(snapshot.TimeOf(at.Truncate(24 * time.Hour).Add(-72 * time.Hour))),
+		})
 	}
 	slices := make([]int64, len(d.mig))
 	for _, l := range d.slots {
@@ -153,12 +133,12 @@ func (d *device) read(s *snapshot.Snapshot, at, boot time.Time) float64 {
 		if d.mig != nil {
 			slices[l.instance] += j.memory
 		}
-		s.Processes = append(s.Processes, d.process(j, l, at))
+		s.Processes = append(s.Processes, d.process(j, l))
 	}
 	util, thermalLoad = min(100, util), min(100, thermalLoad)
 	used += sliceOwn * int64(len(d.mig))
 	d.readings(&g, at, used, util, thermalLoad)
-	d.trouble(s, &g, at, boot)
+	d.errors(&g, at, boot)
 	for i, in := range d.mig {
 		g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{
 			Index: i, GPUInstanceID: new(in.gi), ComputeInstanceID: new(in.ci), UUID: in.uuid, Profile: in.profile,
@@ -172,8 +152,8 @@ func (d *device) read(s *snapshot.Snapshot, at, boot time.Time) float64 {
 // sliceOwn is the memory in MiB that the driver uses of each MIG instance.
 const sliceOwn = 12
 
-// trouble adds the errors that the driver has reported since boot.
-func (d *device) trouble(s *snapshot.Snapshot, g *snapshot.GPU, at, boot time.Time) {
+// errors sets the errors that the driver has reported since boot.
+func (d *device) errors(g *snapshot.GPU, at, boot time.Time) {
 	f := d.fault
 	if f == nil || at.Before(f.at) || f.at.Before(boot) {
 		return
@@ -181,9 +161,6 @@ func (d *device) trouble(s *snapshot.Snapshot, g *snapshot.GPU, at, boot time.Ti
 	g.XID = &snapshot.XID{Code: f.xid, At: snapshot.TimeOf(f.at)}
 	if f.errors > 0 {
 		g.ECC.UncorrectedVolatile, g.ECC.UncorrectedAggregate = new(f.errors), new(f.errors)
-		s.Errors = append(s.Errors, snapshot.Problem{Code: "gpu:ecc", GPU: new(d.index), Message: fmt.Sprintf(
-			"the memory of GPU %d (%s) has had %d uncorrectable errors since the last reset: see `dmesg | grep -i xid`, and reset the GPU when nobody uses it",
-			d.index, d.bus, f.errors)})
 	}
 }
 
@@ -197,6 +174,7 @@ func (d *device) readings(g *snapshot.GPU, at time.Time, used int64, util, therm
 	if d.mig == nil { // the driver has no utilization of a card that is cut up
 		g.UtilizationGPU = new(int(util))
 		g.UtilizationMemory = new(int(util * 0.55))
+		g.UtilizationEncoder = new(0)
 	}
 	g.Temperature = new(d.cool + int(float64(d.hot-d.cool)*thermalLoad/100+2*noise))
 	g.PowerDraw = new(math.Round(100*min(d.watts, d.idle+(d.watts*0.97-d.idle)*math.Pow(util/100, 0.85)*(0.94+0.06*noise)+noise)) / 100)
@@ -231,22 +209,17 @@ func (d *device) readings(g *snapshot.GPU, at time.Time, used int64, util, therm
 }
 
 // thermalLoad returns the mean utilization of the last two minutes.
-func (j *job) thermalLoad(at time.Time) float64 {
-	sum := 0.0
-	const steps = 6
-	for i := range steps {
-		if t := at.Add(-time.Duration(i) * 20 * time.Second); j.has(t) {
-			sum += j.utilization(t)
-		}
+func (j *job) thermalLoad(at time.Time) (mean float64) {
+	for t := at; t.After(at.Add(-2*time.Minute)) && j.has(t); t = t.Add(-20 * time.Second) {
+		mean += j.utilization(t) / 6
 	}
-	return sum / steps
+	return mean
 }
 
-func (d *device) process(j *job, l *slot, at time.Time) snapshot.Process {
-	started, pid := j.run(at)
+func (d *device) process(j *job, l *slot) snapshot.Process {
 	p := snapshot.Process{
-		GPU: d.index, GPUUUID: d.uuid, PID: pid, Type: snapshot.Compute,
-		UsedMemory: new(j.memory), Alive: new(true), Container: j.container,
+		GPU: d.index, GPUUUID: d.uuid, PID: j.pid(), Type: snapshot.Compute,
+		UsedMemory: new(j.memory), Alive: new(true), Container: j.container, OwnUserNamespace: j.container != "",
 	}
 	if d.mig != nil {
 		in := d.mig[l.instance]
@@ -254,25 +227,9 @@ func (d *device) process(j *job, l *slot, at time.Time) snapshot.Process {
 	}
 	if j.workload == dead {
 		p.Alive = new(false)
-		p.Children = []snapshot.Child{{PID: pid + 17, User: "kai", Program: "python3"}}
+		p.Children = []snapshot.Child{{PID: j.pid() + 17, User: "kai", Program: "python3"}}
 		return p
 	}
-	p.User, p.UID, p.Program, p.StartedAt = j.user, new(uid(j.user)), j.program, new(snapshot.TimeOf(started))
+	p.User, p.UID, p.Program, p.StartedAt = j.user, new(uid(j.user)), j.program, new(snapshot.TimeOf(j.from))
 	return p
-}
-
-// displayProcesses adds the processes of a desktop session, and returns their memory.
-func (d *device) displayProcesses(s *snapshot.Snapshot, at time.Time) int64 {
-	total := int64(0)
-	for i, p := range []struct {
-		program string
-		memory  int64
-	}{{"Xorg", 148}, {"gnome-shell", 84}} {
-		total += p.memory
-		s.Processes = append(s.Processes, snapshot.Process{
-			GPU: d.index, GPUUUID: d.uuid, PID: 1863 + 140*i, Type: snapshot.Graphics, User: "root", UID: new(int64(0)),
-			Program: p.program, UsedMemory: new(p.memory), Alive: new(true), StartedAt: new(snapshot.TimeOf(at.Truncate(24 * time.Hour).Add(-72 * time.Hour))),
-		})
-	}
-	return total
 }

@@ -1,11 +1,6 @@
 package demo
 
-import (
-	"cmp"
-	"slices"
-	"strings"
-	"time"
-)
+import "time"
 
 // A Use is one person's actual use of one GPU, whether or not the node could report it.
 type Use struct {
@@ -13,37 +8,21 @@ type Use struct {
 	GPU         int
 	User        string // "" for memory that a dead process left behind
 	Program     string
-	From, Until time.Time // within the span that was asked for
+	From, Until time.Time // zero for no end
 	Memory      int64     // MiB, the same all the time
 	// Idle is true when it never used the GPU.
 	Idle bool
 }
 
-// Truth returns every use within a span, in order of host, GPU, start and user.
-func (f *Fleet) Truth(from, until time.Time) []Use {
-	var list []Use
-	s := span{from.UTC(), until.UTC()}
-	for _, m := range f.machines {
-		for _, d := range m.gpus {
-			for _, l := range d.slots {
-				for _, j := range l.between(s) {
-					u := Use{
-						Host: m.Name, GPU: d.index, User: j.user, Program: j.program, From: j.from, Until: j.until,
-						Memory: j.memory, Idle: j.workload == held || j.workload == dead,
-					}
-					if u.From.Before(s.from) {
-						u.From = s.from
-					}
-					if u.Until.IsZero() || u.Until.After(s.until) {
-						u.Until = s.until
-					}
-					list = append(list, u)
-				}
-			}
+// Uses returns the uses of a GPU that overlap a span.
+func (f *Fleet) Uses(host string, gpu int, from, until time.Time) (list []Use) {
+	for _, l := range f.machine(host).gpus[gpu].slots {
+		for _, j := range l.between(span{from, until}) {
+			list = append(list, Use{
+				Host: host, GPU: gpu, User: j.user, Program: j.program, From: j.from, Until: j.until,
+				Memory: j.memory, Idle: j.workload == held || j.workload == dead,
+			})
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Use) int {
-		return cmp.Or(strings.Compare(a.Host, b.Host), a.GPU-b.GPU, a.From.Compare(b.From), strings.Compare(a.User, b.User))
-	})
 	return list
 }

@@ -12,17 +12,15 @@ import (
 type fileSystem struct {
 	size, free         uint64 // bytes
 	inodes, inodesFree uint64
-	memory             bool // a tmpfs
 }
 
 // fileSystemOf asks for the file system of a path. One without inodes has enough free.
 func fileSystemOf(path string) (fileSystem, error) {
-	const tmpfs = 0x01021994 // TMPFS_MAGIC of statfs(2)
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(path, &s); err != nil {
 		return fileSystem{}, fmt.Errorf("asking for the free space of %s: %w", path, err)
 	}
-	fs := fileSystem{uint64(s.Blocks) * uint64(s.Bsize), uint64(s.Bavail) * uint64(s.Bsize), uint64(s.Files), uint64(s.Ffree), int64(s.Type) == tmpfs}
+	fs := fileSystem{uint64(s.Blocks) * uint64(s.Bsize), uint64(s.Bavail) * uint64(s.Bsize), uint64(s.Files), uint64(s.Ffree)}
 	if s.Files == 0 {
 		fs.inodesFree = 1 << 40
 	}

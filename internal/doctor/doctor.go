@@ -4,7 +4,6 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -13,27 +12,29 @@ import (
 	"strings"
 	"time"
 
+	"gpuboard/internal/board"
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
+	"gpuboard/internal/inventory"
 	"gpuboard/internal/node"
 	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
 )
 
-// The states of a Finding. Only what is not well counts for the exit code.
+// The states of a Finding. Only Bad counts for the exit code.
 const (
-	Well = "ok"
+	OK   = "ok"
 	Bad  = "bad"
 	Note = "note" // not set up, or not to be seen from here
 )
 
-// A Finding is one thing that doctor looked at. Codes are stable; where a room
-// has a code of its own for a fault, it is that one.
+// A Finding is one thing that doctor looked at. Codes are stable; a fault that another package
+// reports keeps that package's code.
 type Finding struct {
 	State   string `json:"state"`
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	Mend    string `json:"mend,omitempty"` // what to type
+	Fix     string `json:"fix,omitempty"` // what to type
 }
 
 // A Setting is one setting, and where it comes from.
@@ -51,7 +52,7 @@ type Report struct {
 	Config        string    `json:"config"`
 	InForce       []Setting `json:"in_force"`
 	Findings      []Finding `json:"findings"`
-	Well          bool      `json:"well"`
+	OK            bool      `json:"ok"`
 }
 
 // The sides of the program that a machine can have.
@@ -66,14 +67,18 @@ type Options struct {
 	ConfigFlag string    // the file that --config named; "" for none
 	Node       node.Node // makes the parts of a node, and has the clock and the environment
 	Installed  func(program string) bool
+	// Crontab returns this user's crontab, nil if there is none.
+	Crontab func(context.Context) []byte
 }
 
 // An examination looks at everything once and goes on after each finding.
 type examination struct {
 	Options
 	proc     string // /proc
+	etc      string // /etc
 	euid     int
 	findings []Finding
+	jobs     []job
 	mounts   map[string]bool // by path; nil until somebody asks
 }
 
@@ -84,8 +89,9 @@ func Examine(ctx context.Context, o Options, sides ...string) (Report, error) {
 	if len(sides) == 0 {
 		sides = sidesOf(o.Config)
 	}
-	d := &examination{Options: o, proc: "/proc", euid: os.Geteuid()}
+	d := &examination{Options: o, proc: "/proc", etc: "/etc", euid: os.Geteuid()}
 	d.configFile()
+	d.jobs = d.configuredJobs(ctx)
 	for _, side := range sides {
 		switch side {
 		case Node:
@@ -115,7 +121,7 @@ func sidesOf(cfg *config.Config) (sides []string) {
 
 func (d *examination) report(sides []string) Report {
 	r := Report{SchemaVersion: 1, Version: d.Node.Version, Sides: sides, Config: d.Config.Path, Findings: d.findings}
-	r.Well = !slices.ContainsFunc(d.findings, func(f Finding) bool { return f.State == Bad })
+	r.OK = !slices.ContainsFunc(d.findings, func(f Finding) bool { return f.State == Bad })
 	for _, k := range config.Keys() {
 		used := slices.Contains(sides, Node) && slices.Contains(config.NodeKeys(), k.Name) || slices.Contains(sides, Web) && slices.Contains(config.WebKeys(), k.Name)
 		// A setting of the other side is of interest when somebody has set it here.
@@ -154,16 +160,16 @@ func (r Report) Write(to io.Writer) error {
 			bad++
 		}
 		fmt.Fprintf(&b, "  %-4s  %s [%s]\n", state, f.Message, f.Code)
-		if f.Mend != "" {
+		if f.Fix != "" {
 			what := "fix"
 			if f.State == Note {
 				what = "to change it"
 			}
-			fmt.Fprintf(&b, "        %s: %s\n", what, f.Mend)
+			fmt.Fprintf(&b, "        %s: %s\n", what, f.Fix)
 		}
 	}
 	if bad == 0 {
-		b.WriteString("\nAll is well.\n")
+		b.WriteString("\nNo problems found.\n")
 	} else {
 		fmt.Fprintf(&b, "\n%d of %d findings are problems.\n", bad, len(r.Findings))
 	}
@@ -171,16 +177,17 @@ func (r Report) Write(to io.Writer) error {
 	return err
 }
 
-func (d *examination) add(state, code, mend, format string, args ...any) {
-	d.findings = append(d.findings, Finding{State: state, Code: code, Message: snapshot.Text(fmt.Sprintf(format, args...), 1000), Mend: mend})
+func (d *examination) add(state, code, fix, format string, args ...any) {
+	message := snapshot.Text(fmt.Sprintf(format, args...), 1000)
+	d.findings = append(d.findings, Finding{State: state, Code: code, Message: message, Fix: fix})
 }
 
-func (d *examination) ok(code, format string, args ...any) { d.add(Well, code, "", format, args...) }
-func (d *examination) note(code, mend, format string, args ...any) {
-	d.add(Note, code, mend, format, args...)
+func (d *examination) ok(code, format string, args ...any) { d.add(OK, code, "", format, args...) }
+func (d *examination) note(code, fix, format string, args ...any) {
+	d.add(Note, code, fix, format, args...)
 }
-func (d *examination) bad(code, mend, format string, args ...any) {
-	d.add(Bad, code, mend, format, args...)
+func (d *examination) bad(code, fix, format string, args ...any) {
+	d.add(Bad, code, fix, format, args...)
 }
 
 // own is a command of this program with the configuration that doctor was given.
@@ -216,22 +223,30 @@ func (d *examination) clockBy(date string, sent, received time.Time) {
 		d.note("clock:unknown", "", "the web server's answer has no date, so the clock cannot be compared")
 		return
 	}
-	off := max(sent.Sub(theirs.Add(time.Second)), theirs.Sub(received))
-	if tolerance := d.Config.Duration("clock_tolerance"); off > tolerance {
-		d.bad("clock:off", "timedatectl set-ntp true", "this clock and the web server's differ by %v; the limit is %v", off.Round(time.Second), tolerance)
+
+	// The board decides which difference is too large, from a snapshot of this moment. The date has no fractions.
+	ours := min(max(sent.Unix(), theirs.Unix()), received.Unix())
+	node := &snapshot.Snapshot{
+		CollectedAt: snapshot.TimeOf(time.Unix(ours, 0)), IntervalSeconds: int(cmp.Or(d.Config.Duration("every"), node.MinAuto).Seconds()),
+	}
+	b, _ := board.Merge(board.Input{
+		Now: theirs, Settings: d.Config.Board(), Hosts: []inventory.Host{{Name: "this"}},
+		Reports: map[string]board.Report{"this": {Snapshot: node, SeenAt: theirs}},
+	})
+	for _, p := range b.Hosts[0].Problems {
+		d.bad(p.Code, "timedatectl set-ntp true",
+			"this clock and the web server's differ by %s", snapshot.Length(b.Hosts[0].ClockOffset))
 		return
 	}
 	d.ok("clock:ok", "this clock agrees with the web server's")
 }
 
-// probe makes and removes a file where the program would write.
+// probe reports whether the program can write where it would.
 func (d *examination) probe(code, what, dir string) bool {
-	f, err := os.CreateTemp(dir, ".tmp-doctor-")
-	if err == nil {
-		err = errors.Join(f.Close(), os.Remove(f.Name()))
-	}
+	err := config.Writable(dir)
 	if err != nil {
-		d.bad(code+":unwritable", fmt.Sprintf("chown %d %s", d.euid, shell.Quote(dir)), "%s cannot be written by uid %d: %v", what, d.euid, err)
+		d.bad(code+":unwritable", fmt.Sprintf("chown %d %s", d.euid, shell.Quote(dir)),
+			"%s cannot be written by uid %d: %v", what, d.euid, err)
 	}
 	return err == nil
 }

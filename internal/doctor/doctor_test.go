@@ -11,6 +11,7 @@ import (
 	"gpuboard/internal/config"
 	"gpuboard/internal/node"
 	"gpuboard/internal/testenv/need"
+	"gpuboard/internal/watch"
 )
 
 // nobody looks at a machine with this /proc.
@@ -51,7 +52,7 @@ func TestHiddenProcessesUnknown(t *testing.T) {
 			t.Errorf("finding %d is %+v, want %s", i, d.findings[i], want)
 		}
 	}
-	if f := d.findings[2]; f.State != Bad || f.Mend == "" {
+	if f := d.findings[2]; f.State != Bad || f.Fix == "" {
 		t.Errorf("a configuration that went away: %+v", f)
 	}
 }
@@ -70,7 +71,7 @@ func TestPasswordsAreNotShown(t *testing.T) {
 func TestLargeSiteOnADisk(t *testing.T) {
 	need.Root(t)
 	dir := t.TempDir()
-	if disk, err := fileSystemOf(dir); err != nil || disk.memory {
+	if watch.InMemory(dir) {
 		need.Skip(t, "temporary files lie in memory here")
 	}
 	memory := filepath.Join(dir, "memory")
@@ -103,7 +104,7 @@ func TestLargeSiteOnADisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if found := look(disk); len(found) != 1 || found[0].Code != "site:on-disk" || found[0].State != Note || !strings.Contains(found[0].Mend, "/run/gpuboard/site 0755") {
+	if found := look(disk); len(found) != 1 || found[0].Code != "site:on-disk" || found[0].State != Note || !strings.Contains(found[0].Fix, "/run/gpuboard/site 0755") {
 		t.Errorf("on a disk: %+v", found)
 	}
 	if found := look(memory); len(found) > 0 {

@@ -1,24 +1,22 @@
 package doctor
 
 import (
-	"cmp"
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/config"
 	"gpuboard/internal/shell"
-	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
 )
 
 // drops looks at each node's directory: whether sshd would let the node in,
 // whether the node can write, whether this user can read, and how old the news is.
-func (d *examination) drops(data string) {
+func (d *examination) drops(data string, b *board.Board) {
 	dir := filepath.Join(data, "drop")
 	if info, err := os.Lstat(dir); err != nil {
 		d.bad("drop:missing", "mkdir -p "+shell.Quote(dir), "there is no directory %s for the data of nodes", dir)
@@ -32,10 +30,7 @@ func (d *examination) drops(data string) {
 		d.bad("drop:unreadable", "namei -l "+shell.Quote(dir), "%v", err)
 		return
 	}
-	hosts, problems := all.Hosts()
-	for _, p := range problems {
-		d.bad(p.Code, "ls -la "+shell.Quote(dir), "%s", p.Message)
-	}
+	hosts, _ := all.Hosts() // the board has its problems
 	if len(hosts) == 0 {
 		d.note("drop:none", "gpuboard init node DIR    (on a node)", "no node has a directory in %s", dir)
 	}
@@ -44,7 +39,7 @@ func (d *examination) drops(data string) {
 		before := len(d.findings)
 		d.dropModes(filepath.Join(dir, host), said)
 		if len(d.findings) == before {
-			d.dropNews(all, host, filepath.Join(dir, host))
+			d.dropNews(b, host, filepath.Join(dir, host))
 		}
 	}
 	d.dropLoads(all, data, hosts)
@@ -79,11 +74,12 @@ func (d *examination) dropModes(drop string, said map[string]bool) {
 			}
 			if mode := info.Mode().Perm(); mode&0o022 != 0 {
 				said[path] = true
-				mend := "chmod go-w " + shell.Quote(path)
+				fix := "chmod go-w " + shell.Quote(path)
 				if info.Mode()&fs.ModeSticky != 0 { // /tmp and its like have to be so
-					mend = "keep the data directory elsewhere than below " + shell.Quote(path)
+					fix = "keep the data directory elsewhere than below " + shell.Quote(path)
 				}
-				d.bad("drop:chroot-mode", mend, "%s has mode %04o: sshd refuses a chroot if group or others can write it or a parent", path, mode)
+				d.bad("drop:chroot-mode", fix,
+					"%s has mode %04o: sshd refuses a chroot if group or others can write it or a parent", path, mode)
 			}
 		}
 		if path == filepath.Dir(path) {
@@ -123,8 +119,8 @@ func (d *examination) account(drop string) string {
 	return "n-" + filepath.Base(drop)
 }
 
-// mendNever is what to type for a node that has never sent anything.
-func (d *examination) mendNever(host, drop string) string {
+// fixNever is what to type for a node that has never sent anything.
+func (d *examination) fixNever(host, drop string) string {
 	own, bySSHD := d.Config.KeysDir(), "/etc/ssh/gpudrop"
 	switch {
 	case config.IsFile(filepath.Join(own, host+".pub")), config.IsFile(filepath.Join(bySSHD, d.account(drop))):
@@ -136,49 +132,20 @@ func (d *examination) mendNever(host, drop string) string {
 	return "gpuboard doctor node    (on " + host + ")"
 }
 
-// arrived is when the newest file came into a drop. It is no proof of freshness, but good
-// enough for advice.
-func arrived(drop string) (at time.Time) {
-	for _, name := range []string{spool.LatestName, filepath.Join(spool.InnerName, spool.LatestName)} {
-		if info, err := os.Lstat(filepath.Join(drop, name)); err == nil && info.ModTime().After(at) {
-			at = info.ModTime()
-		}
+// dropNews tells how old the news of a host is, as the board sees it.
+func (d *examination) dropNews(b *board.Board, host, drop string) {
+	i := slices.IndexFunc(b.Hosts, func(h board.Host) bool { return h.Name == host })
+	if i < 0 || slices.ContainsFunc(b.Hosts[i].Problems, setUp) {
+		return
 	}
-	return at
-}
-
-// dropNews tells how old the news of a host is, by its own clock.
-func (d *examination) dropNews(all *spool.Drops, host, drop string) {
-	bundle, _, err := all.Latest(host)
+	h := &b.Hosts[i]
+	age := max(b.GeneratedAt.Sub(h.SnapshotAt), 0).Round(time.Second)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), err == nil && (bundle == nil || bundle.Snapshot == nil):
-		d.bad("drop:never", d.mendNever(host, drop), "%s has never sent anything", host)
-		return
-	case errors.Is(err, fs.ErrPermission):
-		d.bad("drop:unreadable", "chgrp -R gpuboard "+shell.Quote(drop)+" && usermod -aG gpuboard "+d.me(), "the data of %s cannot be read: %v", host, err)
-		return
-	case err != nil:
-		code := cmp.Or(snapshot.CodeOf(err), "bad:unreadable")
-		mend := "gpuboard doctor node    (on " + host + ")"
-		if code == snapshot.BadForeign {
-			mend = "gpuboard doctor node    (on the node that the message names: it needs a key, and a to:, of its own)"
-		}
-		d.bad(code, mend, "the data of %s is not valid: %v", host, err)
-		return
-	}
-	now := d.Node.Now()
-	age := now.Sub(bundle.Snapshot.CollectedAt.Time)
-	usual := max(3*time.Duration(bundle.Snapshot.IntervalSeconds)*time.Second, time.Minute)
-	limit := cmp.Or(d.Config.Duration("stale_after"), usual)
-	setClock := "timedatectl set-ntp true    (on " + host + ")"
-	switch tolerance := d.Config.Duration("clock_tolerance"); {
-	case age < -tolerance:
-		d.bad("drop:clock", setClock, "the clock of %s is %s ahead", host, board.Span(-age))
-	case age > limit && now.Sub(arrived(drop)) <= limit:
-		d.bad("drop:clock", setClock, "the data of %s has just arrived and is %s old: its clock is behind, or it was offline until now", host, board.Span(age))
-	case age > limit:
-		d.bad("drop:old", "gpuboard doctor node    (on "+host+")", "the data of %s is %v old", host, age.Round(time.Second))
+	case h.SnapshotAt.IsZero():
+		d.bad("drop:never", d.fixNever(host, drop), "%s has never sent anything", host)
+	case h.State == board.Stale, h.State == board.Down:
+		d.bad("drop:old", "gpuboard doctor node    (on "+host+")", "the data of %s is %v old", host, age)
 	default:
-		d.ok("drop:ok", "the data of %s is %v old", host, max(age, 0).Round(time.Second))
+		d.ok("drop:ok", "the data of %s is %v old", host, age)
 	}
 }

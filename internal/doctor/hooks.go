@@ -14,7 +14,7 @@ import (
 
 // hooks looks at what is to hear of changes, without sending anything.
 func (d *examination) hooks() {
-	mend := d.own("notify --test")
+	fix := d.own("notify --test")
 	notifier, err := d.Config.Notifier()
 	if err != nil {
 		d.bad("notify:config", "see docs/notify.md", "%v", err)
@@ -33,7 +33,7 @@ func (d *examination) hooks() {
 		}
 		if h.Kind != notify.Webhook && !d.Installed(program) {
 			well = false
-			d.bad("notify:program", mend, "the hook %s runs %s, which is missing or not executable", h.Name, program)
+			d.bad("notify:program", fix, "the hook %s runs %s, which is missing or not executable", h.Name, program)
 		}
 	}
 	for _, t := range notifier.Failures() {
@@ -42,7 +42,7 @@ func (d *examination) hooks() {
 		if t.Hook != "" {
 			where = "the hook " + t.Hook
 		}
-		d.bad("notify:failing", mend, "%s: %v", where, t.Err)
+		d.bad("notify:failing", fix, "%s: %v", where, t.Err)
 	}
 	if well {
 		d.ok("notify:ok", "%s configured, and none has failed recently", board.Number(len(d.Config.Hooks), "hook"))

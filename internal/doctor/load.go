@@ -7,6 +7,7 @@ import (
 	"gpuboard/internal/board"
 	"gpuboard/internal/shell"
 	"gpuboard/internal/spool"
+	"gpuboard/sitegen"
 )
 
 // dropLoads tells what the drops hold, and whether the nodes could fill the disk.
@@ -30,16 +31,12 @@ func (d *examination) dropLoads(all *spool.Drops, data string, hosts []string) {
 		}
 		files += l.Files
 		bytes += l.Bytes
-		mend := d.own("generate -v") + "    (removes what does not belong there, if this user may: chmod 2770 " + shell.Quote(in) + ")"
-		switch atLeast := ""; {
-		case l.OverLimit():
-			if l.More {
-				atLeast = "at least "
-			}
-			d.bad("drop:full", mend, "the drop of %s contains %s%d files and %d MiB; the limit is %d files and %d MiB",
-				host, atLeast, l.Files, l.Bytes>>20, spool.MaxDropFiles, spool.MaxDropBytes>>20)
-		case l.Stray > spool.MaxIgnoredStray:
-			d.bad("drop:unswept", mend, "the drop of %s contains %d files that do not belong there", host, l.Stray)
+		fix := d.own("generate -v") +
+			"    (removes what does not belong there, if this user may: chmod 2770 " + shell.Quote(in) + ")"
+		if p := sitegen.Overfull(host, l); p.Code != "" {
+			d.bad(p.Code, fix, "%s", p.Message)
+		} else if l.Stray > spool.MaxIgnoredStray {
+			d.bad("drop:unswept", fix, "the drop of %s contains %d files that do not belong there", host, l.Stray)
 		}
 	}
 	d.ok("drop:ok", "%s in %s, %d MiB", board.Number(files, "file"), board.Number(len(hosts), "drop"), bytes>>20)

@@ -1,13 +1,12 @@
 package doctor
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,17 +45,17 @@ func (d *examination) node(ctx context.Context) {
 	if !strings.HasPrefix(url, "http") {
 		url = d.Config.String("base_url")
 	}
-	if url != "" {
-		sent := d.Node.Now()
-		if resp, err := get(ctx, url, ""); err != nil {
-			d.note("clock:unknown", "", "the clock cannot be compared: %v", err)
-		} else {
-			resp.Body.Close()
-			d.clockBy(resp.Header.Get("Date"), sent, d.Node.Now())
-		}
-	} else {
+	if url == "" {
 		d.note("clock:unknown", "set site_url: in the configuration", "there is no site_url to compare the clock by")
+		return
 	}
+	sent := d.Node.Now()
+	resp, _, err := fetch(ctx, url, "identity")
+	if err != nil {
+		d.note("clock:unknown", "", "the clock cannot be compared: %v", err)
+		return
+	}
+	d.clockBy(resp.Header.Get("Date"), sent, d.Node.Now())
 }
 
 // otherSettings reports that the loop runs with another name or drop than was tested.
@@ -78,7 +77,7 @@ func (d *examination) otherSettings(host string, beat node.Heartbeat) {
 // readings takes one snapshot and tells what could not be read.
 func (d *examination) readings(ctx context.Context, host string) {
 	begun := d.Node.Now()
-	snap, err := d.Node.Collector(host, 0).Collect(ctx)
+	snap, err := d.Node.Collector(host, false).Collect(ctx)
 	if err != nil {
 		return // interrupted
 	}
@@ -87,11 +86,11 @@ func (d *examination) readings(ctx context.Context, host string) {
 	for _, p := range snap.Errors {
 		area, _, _ := strings.Cut(p.Code, ":")
 		seen[area] = true
-		d.bad(p.Code, d.mendReading(p), "%s", p.Message)
+		d.bad(p.Code, d.fixReading(p), "%s", p.Message)
 	}
 	if !seen["smi"] {
-		every := d.Config.Duration("every")
-		if every > 0 && took > every/2 {
+		every := cmp.Or(d.Config.Duration("every"), node.MaxAuto)
+		if took > every/2 {
 			d.bad("smi:slow", "nvidia-smi -pm 1    (keeps the driver loaded), or set every: to more", "reading this node takes %v; its interval is %v", took.Round(time.Millisecond), every)
 		} else {
 			d.ok("smi:ok", "nvidia-smi shows %s with driver %s, in %v", board.Number(len(snap.GPUs), "GPU"), snap.DriverVersion, took.Round(time.Millisecond))
@@ -99,7 +98,8 @@ func (d *examination) readings(ctx context.Context, host string) {
 	}
 	// Without a process on a GPU there was nothing to ask ps about.
 	if program := d.Config.String("ps"); !seen["ps"] && !d.Installed(program) {
-		d.bad("ps:missing", d.mendReading(snapshot.Problem{Code: "ps:missing"}), "there is no %s, so the users of GPUs are unknown", program)
+		d.bad("ps:missing", d.fixReading(snapshot.Problem{Code: "ps:missing"}),
+			"there is no %s, so the users of GPUs are unknown", program)
 	} else if !seen["ps"] {
 		named := 0
 		for _, p := range snap.Processes {
@@ -111,7 +111,7 @@ func (d *examination) readings(ctx context.Context, host string) {
 	}
 }
 
-func (d *examination) mendReading(p snapshot.Problem) string {
+func (d *examination) fixReading(p snapshot.Problem) string {
 	switch area, what, _ := strings.Cut(p.Code, ":"); {
 	case p.Code == "smi:missing":
 		return "install the NVIDIA driver, or name the program: --nvidia-smi PATH"
@@ -120,7 +120,7 @@ func (d *examination) mendReading(p snapshot.Problem) string {
 	case p.Code == "ps:namespace":
 		return "run gpuboard on the host and not in a container, or give the container --pid=host"
 	case p.Code == "ps:hidden":
-		return d.mendHidden()
+		return d.fixHidden()
 	case area == "ps":
 		return "apt-get install procps, or name the program: --ps PATH"
 	case area == "smi" && what != "":
@@ -129,7 +129,7 @@ func (d *examination) mendReading(p snapshot.Problem) string {
 	return ""
 }
 
-func (d *examination) mendHidden() string {
+func (d *examination) fixHidden() string {
 	return "groupadd -f procview && usermod -aG procview " + d.me() + " && mount -o remount,hidepid=2,gid=procview /proc"
 }
 
@@ -139,7 +139,8 @@ func (d *examination) hiddenProcesses() {
 	if _, err := os.Stat(filepath.Join(d.proc, "self")); err != nil {
 		d.note("proc:unknown", "", "there is no %s to see whether processes are hidden", d.proc)
 	} else if _, err := os.ReadFile(filepath.Join(d.proc, "1", "status")); err != nil {
-		d.bad("proc:hidepid", d.mendHidden(), "/proc is mounted with hidepid: this account cannot see other users' processes, so the users of GPUs are unknown")
+		d.bad("proc:hidepid", d.fixHidden(), "/proc is mounted with hidepid: "+
+			"this account cannot see other users' processes, so the users of GPUs are unknown")
 	} else {
 		d.ok("proc:ok", "other users' processes are visible")
 	}
@@ -192,18 +193,21 @@ func (d *examination) loop(host string, works bool) {
 		case beat.Version != d.Node.Version:
 			d.bad("loop:old-version", d.own("check kill")+"; "+start, "the loop (pid %d) is still version %s", beat.PID, beat.Version)
 		case beat.Push.Error != "":
-			mend := cmp.Or(beat.Push.Hint, "tail "+shell.Quote(filepath.Join(dir, node.LogFile)))
-			if to := d.Config.String("to"); works && to == beat.Settings["to"] { // what was wrong is mended, and the loop has not tried again
-				mend = d.own("check kill") + "; " + start
+			reading := d.fixReading(snapshot.Problem{Code: beat.Push.Code})
+			fix := cmp.Or(beat.Push.Hint, reading, "tail "+shell.Quote(filepath.Join(dir, node.LogFile)))
+			retry := works && reading == "" && d.Config.String("to") == beat.Settings["to"]
+			if retry { // doctor's push works now, and the loop has not tried again
+				fix = d.own("check kill") + "; " + start
 				if d.Config.Path == "" {
 					for _, name := range slices.Sorted(maps.Keys(beat.Settings)) {
 						if name != "host" && d.Config.Given(name) {
-							mend += " --" + strings.ReplaceAll(name, "_", "-") + "=" + shell.Quote(beat.Settings[name])
+							fix += " --" + strings.ReplaceAll(name, "_", "-") + "=" + shell.Quote(beat.Settings[name])
 						}
 					}
 				}
 			}
-			d.bad("loop:not-pushing", mend, "the loop (pid %d) runs, and %s", beat.PID, failure.Line(beat.Push.Failure(), beat.Push.Code))
+			d.bad("loop:not-pushing", fix,
+				"the loop (pid %d) runs, and %s", beat.PID, failure.Line(beat.Push.Failure(), beat.Push.Code))
 		case beat.Settings["to"] == "":
 			d.ok("loop:ok", "the loop (pid %d) runs (heartbeat %v ago); no drop is set", beat.PID, max(age, 0).Round(time.Second))
 		case beat.Push.Since.IsZero():
@@ -216,14 +220,22 @@ func (d *examination) loop(host string, works bool) {
 		}
 		return
 	}
-	f, _, err := atomicfile.Open(filepath.Join(dir, spool.LatestName))
+	if starts, ok := d.job("check", "run"); ok {
+		d.bad("loop:not-running", start, "%s starts the loop, and none runs: %s", starts.by, starts.line)
+		return
+	}
+	collects, ok := d.job("run --once", "collect")
+	if !ok {
+		d.bad("loop:not-running", start, "no loop runs on this spool, and neither cron nor systemd starts one, or collects")
+		return
+	}
+	data, err := atomicfile.Read(filepath.Join(dir, spool.LatestName), snapshot.MaxFileBytes)
 	if err != nil {
 		d.bad("loop:not-running", start, "no loop runs on this spool, and nothing was collected")
 		return
 	}
-	defer f.Close()
-	bundle, err := snapshot.DecodeBundle(f)
-	if err != nil || bundle.Snapshot == nil {
+	bundle, err := snapshot.DecodeBundle(bytes.NewReader(data))
+	if err != nil {
 		d.bad("loop:not-running", start, "no loop runs on this spool, and its snapshot cannot be read: %v", err)
 		return
 	}
@@ -232,7 +244,7 @@ func (d *examination) loop(host string, works bool) {
 		d.bad("loop:not-running", start, "no loop runs on this spool, and the last snapshot is %v old", age.Round(time.Second))
 		return
 	}
-	d.ok("loop:none", "no loop runs; the last snapshot was collected %v ago, as from cron", age.Round(time.Second))
+	d.ok("loop:none", "no loop runs; %s collects, the last time %v ago", collects.by, age.Round(time.Second))
 }
 
 // drop pushes a temporary file and removes it again, and reports whether that works.
@@ -244,7 +256,7 @@ func (d *examination) drop(ctx context.Context, host string) bool {
 	}
 	target, err := publisher.ParseTarget(to)
 	if err != nil {
-		d.complain(err, "publish:target", "gpuboard doctor node --to sftp://user@web/in")
+		d.addError(err, "publish:target", "gpuboard doctor node --to sftp://user@web/in")
 		return false
 	}
 	if target.Scheme == "file" {
@@ -265,26 +277,29 @@ func (d *examination) drop(ctx context.Context, host string) bool {
 		d.ok("ssh:ok", "%s: the host key is known, the login works, and the server offers posix-rename", to)
 	})
 	if err != nil {
-		d.complain(err, publisher.CodeLost, "")
+		d.addError(err, publisher.CodeLost, "")
 		return false
 	}
 	d.ok("push:ok", "a test file was written to the drop and removed")
 	return true
 }
 
-// complain tells of an error of a room, with its own code and hint if it has them.
-func (d *examination) complain(err error, code, mend string) {
-	code = cmp.Or(publisher.Code(err), code)
-	mend = cmp.Or(failure.Explain(err).Hint, mend)
-	if names := d.Config.List("identity"); errors.Is(err, fs.ErrNotExist) && code == publisher.CodeKeyUnreadable && len(names) == 1 {
-		mend = "ssh-keygen -q -t ed25519 -N '' -f " + shell.Quote(names[0]) + "    (and bring " + names[0] + ".pub to the web host)"
+// addError adds a finding for another package's error, with its own code and hint if it has them.
+func (d *examination) addError(err error, code, fix string) {
+	code = cmp.Or(failure.CodeOf(err), code)
+	fix = cmp.Or(failure.Explain(err).Hint, fix)
+	names := d.Config.List("identity")
+	if errors.Is(err, fs.ErrNotExist) && code == publisher.CodeKeyUnreadable && len(names) == 1 {
+		fix = "ssh-keygen -q -t ed25519 -N '' -f " + shell.Quote(names[0]) +
+			"    (and bring " + names[0] + ".pub to the web host)"
 	}
 	if code == publisher.CodeLost && strings.Contains(err.Error(), "opening an SFTP session") {
 		// The key was taken: what ends a session behind that is the server's own setting.
 		code = publisher.CodeNoSFTP
-		mend = "on the server: gpuboard doctor web; a chroot and all its parents must be root's and not be writable by group or others"
+		fix = "on the server: gpuboard doctor web; " +
+			"a chroot and all its parents must be root's and not be writable by group or others"
 	}
-	d.bad(code, mend, "%v", err)
+	d.bad(code, fix, "%v", err)
 }
 
 // registered asks Consul whether it knows this node.
@@ -293,10 +308,21 @@ func (d *examination) registered(ctx context.Context, host string) {
 		d.note("register:off", d.own("check "+host+" --register"), "this node does not register with Consul")
 		return
 	}
-	answer, ok := d.askConsul(ctx)
-	if !ok {
+	c, err := d.Config.NewConsul()
+	if err != nil {
+		d.addError(err, "consul:config", "")
 		return
 	}
+	answer, err := c.Query(ctx)
+	if err != nil {
+		fix := cmp.Or(failure.Explain(err).Hint, "consul members; env | grep ^CONSUL_")
+		d.bad("discovery:unreachable", fix, "Consul does not answer: %v", err)
+		return
+	}
+	for _, p := range answer.Problems {
+		d.bad(p.Code, "deploy/consul/acl-generator.hcl has the policy that the token needs", "%s", p.Message)
+	}
+
 	for _, h := range answer.Hosts {
 		if h.Name != host {
 			continue
@@ -309,38 +335,4 @@ func (d *examination) registered(ctx context.Context, host string) {
 		return
 	}
 	d.bad("register:missing", d.own("register"), "Consul knows %s, and %s is not among them", board.Number(len(answer.Hosts), "host"), host)
-}
-
-// askConsul asks which hosts there are, and tells when that does not work.
-func (d *examination) askConsul(ctx context.Context) (inventory.Answer, bool) {
-	c, err := d.Config.NewConsul()
-	if err != nil {
-		d.bad("consul:config", "env | grep ^CONSUL_", "%v", err)
-		return inventory.Answer{}, false
-	}
-	answer, err := c.Query(ctx)
-	if err != nil {
-		mend := cmp.Or(failure.Explain(err).Hint, "consul members; env | grep ^CONSUL_")
-		d.bad("discovery:unreachable", mend, "Consul does not answer: %v", err)
-		return answer, false
-	}
-	for _, p := range answer.Problems {
-		d.bad(p.Code, "deploy/consul/acl-generator.hcl has the policy that the token needs", "%s", p.Message)
-	}
-	return answer, true
-}
-
-// get asks a web server, for at most ten seconds. encoding is what it may compress by, "" for nothing.
-func get(ctx context.Context, url, encoding string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, fmt.Errorf("asking %s: %w", url, err)
-	}
-	if encoding != "" {
-		req.Header.Set("Accept-Encoding", encoding)
-	}
-	// Compression is the caller's business: what came over the wire is looked at.
-	transport := &http.Transport{DisableCompression: true, DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment}
-	client := &http.Client{Timeout: 10 * time.Second, Transport: transport}
-	return client.Do(req)
 }

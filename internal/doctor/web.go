@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -13,14 +14,17 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
+	"gpuboard/internal/config"
 	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/watch"
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
@@ -34,9 +38,8 @@ func (d *examination) web(ctx context.Context) {
 	data, site, state := d.Config.String("data"), d.Config.String("site"), d.Config.String("state")
 	if d.directory("data", data, "mkdir -p "+shell.Quote(filepath.Join(data, "drop")), false) {
 		d.room("the data directory", data)
-		d.drops(data)
+		d.board(ctx, data)
 	}
-	d.bookings(data, state)
 	if d.directory("site", site, d.own("generate --data "+shell.Quote(data)+" --site "+shell.Quote(site)), true) {
 		d.room("the site", site)
 		d.generation(site)
@@ -50,25 +53,16 @@ func (d *examination) web(ctx context.Context) {
 	d.overlay()
 	d.hooks()
 	d.older(data)
-	if d.Config.AsksConsul() {
-		if answer, ok := d.askConsul(ctx); ok && len(answer.Hosts) == 0 {
-			d.bad("discovery:empty", "gpuboard register on the nodes; deploy/consul/acl-generator.hcl has the policy that the token needs",
-				"Consul answers, and names no host of service %s: nobody has registered, or the token may not read it", d.Config.String("consul.service"))
-		} else if ok {
-			d.ok("discovery:ok", "Consul lists %s", board.Number(len(answer.Hosts), "host"))
-		}
-	} else {
-		d.note("discovery:off", d.own("doctor web --consul-enabled"), "Consul is not used; the hosts are those in the configuration, and those that send data")
-	}
+	d.servers(ctx)
 	d.published(ctx, site)
 }
 
 // directory looks at one of the three directories. This user writes to own ones.
-func (d *examination) directory(code, dir, mend string, own bool) bool {
+func (d *examination) directory(code, dir, fix string, own bool) bool {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		d.bad(code+":missing", mend, "there is no directory %s", dir)
+		d.bad(code+":missing", fix, "there is no directory %s", dir)
 		return false
 	case err != nil:
 		d.bad(code+":unreadable", "namei -l "+shell.Quote(dir), "%v", err)
@@ -123,68 +117,99 @@ func (d *examination) private(site string) {
 	}
 }
 
-// bookings reads what people wrote, as the generator would.
-func (d *examination) bookings(data, state string) {
-	path, err := d.Config.LocalComments()
-	if err != nil {
+// board reports the problems that a generation would show now, of what comes from nodes, people and Consul.
+func (d *examination) board(ctx context.Context, data string) {
+	if _, err := d.Config.LocalComments(); err != nil {
 		d.bad("config:comments", "edit "+shell.Quote(d.Config.Path), "%v", err)
 		return
 	}
-	var aliases booking.Aliases
-	names := d.Config.AliasesPath()
-	text, err := atomicfile.Read(names, 1<<20)
-	switch {
-	case err == nil:
-		known, problems := booking.ParseAliases(text)
-		aliases = known
-		for _, p := range problems {
-			d.bad(p.Code, "edit "+shell.Quote(names), "%s", placed(p))
-		}
-		if len(problems) == 0 {
-			d.ok("aliases:ok", "%s has %s", names, board.Number(len(known), "other name"))
-		}
-	case !errors.Is(err, fs.ErrNotExist) || d.Config.String("aliases") != "":
-		d.bad("aliases:unreadable", "ls -l "+shell.Quote(names), "%v", err)
+	b, err := watch.Board(ctx, d.Config, d.Node.Version, d.Node.Now)
+	if err != nil {
+		b = &board.Board{}
 	}
-	dir := filepath.Dir(path)
-	if _, err := os.Stat(dir); err != nil {
-		return // said as the data directory that is missing
-	}
-	file := d.Config.Bookings(path)
-	calendar := file.Load(booking.Options{Aliases: aliases, Now: d.Node.Now(), DayStarts: d.Config.BookingZone(false).DayStarts})
-	held, err := file.Read()
-	if held == nil && err == nil && !calendar.Broken {
-		d.note("booking:none", "gpuboard init web DIR writes an example", "there is no %s, and no booking", path)
+	d.drops(data, b)
+	if err != nil {
+		d.addError(err, "site:failed", d.own("generate -v"))
 		return
 	}
-	if d.isMounted(path) {
-		d.bad("paths:mount", "mount the directory "+shell.Quote(dir)+" instead of the file", "%s is a mount point, so it cannot be replaced in one step", path)
-	}
-	for _, p := range calendar.Problems {
-		mend := "edit " + shell.Quote(path)
-		switch p.Code {
-		case "booking:unreadable":
-			mend = "ls -l " + shell.Quote(path)
-		case "booking:vanished":
-			mend = "gpuboard bookings --log"
-		case "booking:emptied":
-			if lost, ok := errors.AsType[*booking.RestorableError](file.Intact(held)); ok {
-				mend = lost.Hint
+
+	bad := map[string]bool{} // areas and files with a problem
+	for _, p := range b.Problems {
+		if setUp(p) {
+			area, _, _ := strings.Cut(p.Code, ":")
+			bad[area], bad[p.File] = true, true
+			message := p.Message
+			if where := p.Where(); where != "" {
+				message = where + ": " + message
 			}
+			d.bad(p.Code, d.fixOnBoard(area, p), "%s", message)
 		}
-		d.bad(p.Code, mend, "%s", placed(p))
 	}
-	if len(calendar.Problems) == 0 {
-		d.ok("booking:ok", "%s has %s and no errors", path, board.Number(len(calendar.Bookings), "booking"))
+	path, names := d.Config.CommentsPath(), d.Config.AliasesPath()
+	if config.IsFile(names) && !bad["aliases.csv"] {
+		d.ok("aliases:ok", "%s has no errors", names)
+	}
+	if d.isMounted(path) {
+		d.bad("paths:mount", "mount the directory "+shell.Quote(filepath.Dir(path))+" instead of the file",
+			"%s is a mount point, so it cannot be replaced in one step", path)
+	}
+
+	switch {
+	case bad["booking"]:
+	case !config.IsFile(path):
+		d.note("booking:none", "gpuboard init web DIR writes an example", "there is no %s, and no booking", path)
+	default:
+		d.ok("booking:ok", "%s has no errors; the board has %s", path, board.Number(len(b.Bookings), "booking"))
+	}
+
+	switch {
+	case !d.Config.AsksConsul():
+		d.note("discovery:off", d.own("doctor web --consul-enabled"),
+			"Consul is not used; the hosts are those in the configuration, and those that send data")
+	case !bad["discovery"]:
+		d.ok("discovery:ok", "Consul answers; the board has %s", board.Number(len(b.Hosts), "host"))
 	}
 }
 
-// placed is a problem with its file, line and column before it.
-func placed(p snapshot.Problem) string {
-	if where := p.Where(); where != "" {
-		return where + ": " + p.Message
+// setUp reports whether a problem on a board is one of the set-up, and not one of a GPU.
+func setUp(p snapshot.Problem) bool {
+	area, _, _ := strings.Cut(p.Code, ":")
+	return slices.Contains([]string{"aliases", "bad", "booking", "clock", "discovery", "host", "note", "state"}, area)
+}
+
+// fixOnBoard is what to type about a problem on the board.
+func (d *examination) fixOnBoard(area string, p snapshot.Problem) string {
+	path, data := d.Config.CommentsPath(), d.Config.String("data")
+	if p.Code == "booking:emptied" {
+		file := d.Config.Bookings(path)
+		held, _ := file.Read() // that it cannot be read is another problem
+		if lost, ok := errors.AsType[*booking.RestorableError](file.Intact(held)); ok {
+			return lost.Hint
+		}
 	}
-	return p.Message
+	if p.File == "aliases.csv" {
+		path = d.Config.AliasesPath()
+	}
+	drop := shell.Quote(filepath.Join(data, "drop", p.Host))
+	on := "    (on " + p.Host + ")"
+	fixes := map[string]string{
+		"aliases:unreadable": "ls -l " + shell.Quote(path),
+		"booking:unreadable": "ls -l " + shell.Quote(path),
+		"booking:vanished":   d.own("bookings --log"),
+		"booking:zone":       d.own("bookings --keep times"),
+		"bad:unreadable":     "chgrp -R gpuboard " + drop + " && usermod -aG gpuboard " + d.me(),
+		snapshot.BadForeign: "gpuboard doctor node    " +
+			"(on the node that the message names: it needs a key, and a to:, of its own)",
+		"bad":                   "gpuboard doctor node" + on,
+		"host":                  "gpuboard doctor node" + on,
+		"clock":                 "timedatectl set-ntp true" + on,
+		"discovery:unreachable": "consul members; env | grep ^CONSUL_",
+		"discovery": "gpuboard register on the nodes; " +
+			"deploy/consul/acl-generator.hcl has the policy that the token needs",
+		"note":  "ls -la " + shell.Quote(data),
+		"state": "ls -la " + shell.Quote(d.Config.String("state")),
+	}
+	return cmp.Or(fixes[p.Code], fixes[area], "edit "+shell.Quote(path))
 }
 
 // generation tells how long ago the site was made.
@@ -196,14 +221,16 @@ func (d *examination) generation(site string) {
 	}
 	var health struct {
 		GeneratedAt  time.Time `json:"generated_at"`
+		Next         time.Time `json:"next_generation_expected_at"`
 		ProblemCount int       `json:"problem_count"`
 	}
 	if err := json.Unmarshal(text, &health); err != nil || health.GeneratedAt.IsZero() {
 		d.bad("site:damaged", d.own("generate"), "%s is not gpuboard's: %v", filepath.Join(site, "health.json"), err)
 		return
 	}
-	age := d.Node.Now().Sub(health.GeneratedAt)
-	if limit := max(3*d.Config.Duration("interval"), 3*time.Minute); age > limit {
+	made := board.Board{GeneratedAt: health.GeneratedAt, Interval: health.Next.Sub(health.GeneratedAt)}
+	age := made.Age(d.Node.Now())
+	if made.Late(d.Node.Now()) {
 		d.bad("site:old", d.own("generate -v")+"; crontab -l; systemctl status gpuboard-generate.timer gpuboard-watch", "the last generation is %v old", age.Round(time.Second))
 		return
 	}
@@ -220,7 +247,7 @@ func (d *examination) siteMedium(site string) {
 		}
 		return nil
 	})
-	if disk, err := fileSystemOf(site); files <= many || err != nil || disk.memory {
+	if files <= many || watch.InMemory(site) {
 		return
 	}
 	d.note("site:on-disk", fmt.Sprintf("echo 'd %s 0755 %s' >/etc/tmpfiles.d/gpuboard-site.conf && systemd-tmpfiles --create    (and set site: to %[1]s, here and in the web server)", inMemory, d.me()),
@@ -352,13 +379,22 @@ func (d *examination) compare(url, kind string, resp *http.Response, body, want 
 	}
 }
 
-// fetch returns an answer with its body, unpacked.
+// fetch asks a web server, for at most ten seconds, and returns the answer with its body, unpacked. encoding is what
+// it may compress by.
 func fetch(ctx context.Context, url, encoding string) (*http.Response, []byte, error) {
-	resp, err := get(ctx, url, encoding)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("asking %s: %w", url, err)
+	}
+	req.Header.Set("Accept-Encoding", encoding)
+	// What comes over the wire is looked at, so it is unpacked here.
+	transport := &http.Transport{DisableCompression: true, DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment}
+	resp, err := (&http.Client{Timeout: 10 * time.Second, Transport: transport}).Do(req)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer resp.Body.Close()
+
 	var r io.Reader = io.LimitReader(resp.Body, maxFetch)
 	if resp.Header.Get("Content-Encoding") == "gzip" {
 		unpacked, err := gzip.NewReader(r)

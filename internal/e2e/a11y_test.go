@@ -255,7 +255,7 @@ func demoSite(t *testing.T) string {
 	write("notice.md", fleet.Files(now)["notice.md"])
 	g, err := sitegen.New(sitegen.Options{
 		Data: filepath.Join(dir, "data"), Site: filepath.Join(dir, "site"), State: filepath.Join(dir, "state"), Demo: true, History: store,
-		Inventory: func(_ context.Context, now time.Time) inventory.Inventory {
+		Inventory: func(_ context.Context, now time.Time, _ inventory.Known) inventory.Inventory {
 			return inventory.Inventory{Hosts: hosts, AsOf: now}
 		},
 		About: render.Site{Title: "GPU board", Lab: "a demonstration", Zone: time.UTC, Interval: 20 * time.Second},
@@ -290,7 +290,7 @@ func demoPast(t *testing.T, state string, fleet *demo.Fleet, now time.Time) *his
 		}
 		batches = append(batches, batch)
 	}
-	if _, err := store.IngestAll(t.Context(), now, batches); err != nil {
+	if err := store.IngestAll(t.Context(), now, batches); err != nil {
 		t.Fatal(err)
 	}
 	return store

@@ -223,12 +223,12 @@ func testNode(h *house) {
 	loop := append(node("check", "gpu01", "--every", "2s", "--register"), to...)
 	h.run(0, loop...)
 	t.Cleanup(func() { h.run(0, node("check", "kill")...) })
-	state(api.HealthPassing, "8 GPUs, 8 free")
+	state(api.HealthPassing, "8 of 8 GPUs free")
 
 	h.write("broken", "")
 	state(api.HealthWarning, "driver")
 	h.must(os.Remove(filepath.Join(h.dir, "broken")))
-	state(api.HealthPassing, "8 GPUs, 8 free")
+	state(api.HealthPassing, "8 of 8 GPUs free")
 
 	drop := filepath.Join(h.data, "drop")
 	h.must(os.Rename(drop, drop+".away"))
@@ -236,7 +236,7 @@ func testNode(h *house) {
 	state(api.HealthWarning, "collected, and not delivered")
 	h.must(os.Remove(drop))
 	h.must(os.Rename(drop+".away", drop))
-	state(api.HealthPassing, "8 GPUs, 8 free")
+	state(api.HealthPassing, "8 of 8 GPUs free")
 
 	// The agent ends; the node goes on, and says once that it misses it. The
 	// agent comes back and has forgotten everything.
@@ -246,7 +246,7 @@ func testNode(h *house) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	h.consul.Restart()
-	state(api.HealthPassing, "8 GPUs, 8 free")
+	state(api.HealthPassing, "8 of 8 GPUs free")
 	// The loop says that it is well again after Consul knows it.
 	consultest.Eventually(t, within, func() error {
 		log, err := os.ReadFile(filepath.Join(h.dir, "spool", "run.log"))
@@ -265,7 +265,7 @@ func testNode(h *house) {
 	h.run(0, node("check", "kill")...)
 	state(api.HealthCritical, "the collector was stopped")
 	killed := h.start(append(node("run", "--host", "gpu01", "--every", "2s", "--register", "--register-ttl", "4s"), to...)...)
-	state(api.HealthPassing, "8 GPUs, 8 free")
+	state(api.HealthPassing, "8 of 8 GPUs free")
 	killed.end(syscall.SIGKILL)
 	state(api.HealthCritical, "TTL")
 

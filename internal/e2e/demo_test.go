@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -95,7 +96,10 @@ func TestDemo(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	var board boardJSON
+	var board struct {
+		boardJSON
+		Problems []struct{ Code string }
+	}
 	if err := json.Unmarshal([]byte(fetch(t, url+"api/v1/board.json")), &board); err != nil {
 		t.Fatal(err)
 	}
@@ -109,6 +113,14 @@ func TestDemo(t *testing.T) {
 		if states[want] == 0 {
 			t.Errorf("no GPU is %s: %v", want, states)
 		}
+	}
+
+	var codes []string
+	for _, p := range board.Problems {
+		codes = append(codes, p.Code)
+	}
+	if want := []string{"gpu:ecc", "gpu:lost", "booking:date"}; !slices.Equal(codes, want) {
+		t.Errorf("problems %v, want %v", codes, want)
 	}
 
 	// What it shows for booking books there, and not in whatever directory one is.

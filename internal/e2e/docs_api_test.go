@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/jsonschema"
 )
 
@@ -75,8 +76,8 @@ func TestAPIExamples(t *testing.T) {
 	}
 }
 
-// TestAPIFieldsAreDocumented looks for fields of the schemas that docs/api.md
-// does not speak of.
+// TestAPIFieldsAreDocumented looks for fields of the published schemas that docs/api.md
+// does not speak of, and for readings that it does not describe as the program does.
 func TestAPIFieldsAreDocumented(t *testing.T) {
 	known := map[string]bool{}
 	for _, code := range docCode.FindAllString(apiDoc(t), -1) {
@@ -84,8 +85,12 @@ func TestAPIFieldsAreDocumented(t *testing.T) {
 			known[name] = true
 		}
 	}
-	files, err := filepath.Glob("sitegen/data/schema/*.json")
-	if err != nil || len(files) < 11 {
+	s := newWebSite(t)
+	if err := s.generate(webStart); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(s.dir, "api/v1/schema/*.json"))
+	if err != nil || len(files) < 12 {
 		t.Fatalf("schemas %q (%v)", files, err)
 	}
 	for _, file := range files {
@@ -97,11 +102,22 @@ func TestAPIFieldsAreDocumented(t *testing.T) {
 		if err := json.Unmarshal(data, &schema); err != nil {
 			t.Fatal(err)
 		}
+		if filepath.Base(file) == "snapshot.json" {
+			continue // is not a file of the API
+		}
 		for _, field := range properties(schema) {
 			if !known[field] {
 				t.Errorf("docs/api.md says nothing of %q in %s", field, filepath.Base(file))
 			}
 		}
+	}
+
+	var rows []string
+	for _, d := range snapshot.Descriptors() {
+		rows = append(rows, "| `"+d.Name+"` | "+d.Help+" |")
+	}
+	if want := strings.Join(rows, "\n"); !strings.Contains(apiDoc(t), want) {
+		t.Errorf("docs/api.md does not have these rows in the table of a GPU's fields:\n%s", want)
 	}
 }
 

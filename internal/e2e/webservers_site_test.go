@@ -47,7 +47,7 @@ func newWebSite(t testing.TB, change ...func(*sitegen.Options)) *webSite {
 	s.write(filepath.Join(s.data, "comments.json"), s.fleet.Files(webStart)["comments.json"])
 	o := sitegen.Options{
 		Data: s.data, Site: s.dir, State: filepath.Join(root, "state"),
-		Inventory: func(_ context.Context, now time.Time) inventory.Inventory {
+		Inventory: func(_ context.Context, now time.Time, _ inventory.Known) inventory.Inventory {
 			return inventory.Inventory{Hosts: hosts, AsOf: now}
 		},
 		About: render.Site{Title: "GPU board", Zone: time.UTC, Version: "1.0", Interval: 20 * time.Second, BaseURL: "https://gpu.example.org/", Compat: []string{"all"}},

@@ -31,7 +31,7 @@ func state(s board.State, people ...string) change {
 	return func(_ *board.Board, _ *board.Host, g *board.GPU) {
 		g.State = s
 		for _, p := range people {
-			g.Processes = append(g.Processes, board.Process{Person: p, Process: snapshot.Process{Type: snapshot.Compute}})
+			g.Processes = append(g.Processes, board.Process{Person: p, Computes: true, Process: snapshot.Process{Type: snapshot.Compute}})
 		}
 	}
 }
@@ -320,5 +320,21 @@ func TestBookingsThatCannotBeReadAreNoEvents(t *testing.T) {
 		if found, _ := Diff(memory, scene(start.Add(time.Minute), booked)); len(found) != want {
 			t.Errorf("a booking of %q begins: %+v", name, found)
 		}
+	}
+}
+
+// The event goes to whoever left the memory if that is certainly a person. Its summary names them in any case.
+func TestStuckNamesWhoLeftTheMemory(t *testing.T) {
+	left := func(_ *board.Board, _ *board.Host, g *board.GPU) {
+		g.State = board.Stuck
+		for _, p := range []board.Process{{Person: "kai"}, {Likely: "lou"}, {Process: snapshot.Process{User: "root"}}} {
+			p.Type, p.Alive = snapshot.Compute, new(false)
+			g.Processes = append(g.Processes, p)
+		}
+	}
+	_, memory := Diff(Memory{}, scene(start, state(board.Busy, "kai")))
+	found, _ := Diff(memory, scene(start.Add(time.Minute), left))
+	if len(found) != 1 || !slices.Equal(found[0].Users, []string{"kai"}) || !strings.HasSuffix(found[0].Summary, ", left by kai, lou?, unknown (root)") {
+		t.Errorf("events %+v", found)
 	}
 }

@@ -116,7 +116,11 @@ func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMe
 		return is // the other events are those of its slices
 	}
 	if g.State == board.Stuck && known && was.State != board.Stuck {
-		say(GPUStuck, was.Since, named(board.PeopleOf(g.Left()), nil), "holds memory that no living process owns")
+		words, by := "holds memory that no living process owns", ", left by "
+		for _, o := range g.Left() {
+			words, by = words+by+o.String(), ", "
+		}
+		say(GPUStuck, was.Since, named(board.PeopleOf(g.Left()), nil), words)
 	}
 
 	switch {
@@ -139,7 +143,7 @@ func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMe
 			if len(is.Users) > 0 {
 				who = ", used by " + strings.Join(is.Users, ", ")
 			}
-			say(GPUFreed, is.Since, is.Users, "is free after "+board.Span(span.Truncate(time.Minute))+who)
+			say(GPUFreed, is.Since, is.Users, "is free after "+snapshot.Length(span.Truncate(time.Minute))+who)
 		}
 		is.UsedSince, is.Users = time.Time{}, nil
 	case g.State != board.Free:

@@ -72,7 +72,7 @@ type temporary interface {
 }
 
 // Explain returns err with its exit status and hint: those that it carries, or those that follow
-// from its kind. A full disk, or one that fails, always means to try again.
+// from its kind. A full disk, or one that fails, means to try again, unless what was asked for is done.
 func Explain(err error) *Error {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -91,7 +91,7 @@ func Explain(err error) *Error {
 		}
 	}
 	for _, c := range causes() {
-		if c.hint != "" && errors.Is(err, c.is) && (e.Exit != ExitTryAgain || e.Hint == "") {
+		if c.hint != "" && e.Exit != ExitDegraded && errors.Is(err, c.is) && (e.Exit != ExitTryAgain || e.Hint == "") {
 			return &Error{Exit: cmp.Or(c.exit, ExitTryAgain), Code: e.Code, Err: e.Err, Hint: c.hint}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -58,19 +59,29 @@ func tick(r *rand.Rand, hosts int, seq uint64, at time.Time) []Batch {
 	return bs
 }
 
+// bundles is what the hosts send with a tick: with each sample those of the last quarter of an hour.
+func bundles(sent map[string][]snapshot.Sample, tick []Batch) []Batch {
+	for i := range tick {
+		all := append(sent[tick[i].Host], tick[i].Samples...)
+		sent[tick[i].Host] = slices.Clone(all[max(0, len(all)-45):])
+		tick[i].Samples = sent[tick[i].Host]
+	}
+	return tick
+}
+
 // BenchmarkIngestTick is H2, with everything that follows from a tick (chunks,
 // roll-ups, retention) paid for in it: run it with -benchtime=200x or more.
 func BenchmarkIngestTick(b *testing.B) {
 	s := open(b, Options{})
 	r := rand.New(rand.NewPCG(1, 2))
-	at, seq := t0, uint64(0)
+	at, seq, sent := t0, uint64(0), map[string][]snapshot.Sample{}
 	step := func() []Batch {
 		seq++
 		at = at.Add(20 * time.Second)
-		return tick(r, 1000, seq, at)
+		return bundles(sent, tick(r, 1000, seq, at))
 	}
-	for range 65 { // until samples begin to go into chunks
-		if _, err := s.IngestAll(context.Background(), at, step()); err != nil {
+	for range 65 {
+		if err := s.IngestAll(context.Background(), at, step()); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -81,7 +92,7 @@ func BenchmarkIngestTick(b *testing.B) {
 		bs := step()
 		b.StartTimer()
 		before := cpu()
-		if _, err := s.IngestAll(context.Background(), at, bs); err != nil {
+		if err := s.IngestAll(context.Background(), at, bs); err != nil {
 			b.Fatal(err)
 		}
 		used += cpu() - before
@@ -99,7 +110,7 @@ func fill(b testing.TB, s *Store, host int, from time.Time, length, every time.D
 			seq++
 			samples = append(samples, noisy(r, host, seq, at))
 		}
-		if _, err := s.IngestAll(context.Background(), at, []Batch{{fmt.Sprintf("gpu%04d", host), from.String(), samples, nil}}); err != nil {
+		if err := s.IngestAll(context.Background(), at, []Batch{{Host: fmt.Sprintf("gpu%04d", host), Boot: from.String(), Samples: samples, Whole: true}}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -119,17 +130,18 @@ func BenchmarkBytes(b *testing.B) {
 				at = at.Add(20 * time.Second)
 				all = append(all, tick(r, 20, seq, at)...)
 			}
-			if _, err := s.IngestAll(context.Background(), at, all); err != nil {
+			if err := s.IngestAll(context.Background(), at, all); err != nil {
 				b.Fatal(err)
 			}
 		}
-		var chunks, days, values, pages float64
+		var fives, days, pages float64
+		values := float64(3 * 24 * 180 * 20 * 8 * 6)
 		ctx := context.Background()
-		s.db.QueryRowContext(ctx, "select sum(length(data)), sum(samples)*8*6 from chunk").Scan(&chunks, &values)
-		s.db.QueryRowContext(ctx, "select sum(length(five)+length(hours)) from day").Scan(&days)
+		s.db.QueryRowContext(ctx, "select sum(length(data)) from hour").Scan(&fives)
+		s.db.QueryRowContext(ctx, "select sum(length(hours)) from day").Scan(&days)
 		s.db.QueryRowContext(ctx, "select page_count-freelist_count from pragma_page_count, pragma_freelist_count").Scan(&pages)
-		b.ReportMetric(chunks/values, "chunk-B/value")
-		b.ReportMetric(days/values, "rollup-B/value")
+		b.ReportMetric(fives/values, "fives-B/value")
+		b.ReportMetric(days/values, "hours-B/value")
 		b.ReportMetric(pages*pageSize/values, "file-B/value")
 	}
 }
@@ -173,7 +185,7 @@ func BenchmarkRecent(b *testing.B) {
 	before := heap()
 	s := openAt(b, path, t0, Options{})
 	r := rand.New(rand.NewPCG(5, 6))
-	at, seq := t0, uint64(0)
+	at, seq, sent := t0, uint64(0), map[string][]snapshot.Sample{}
 	for range 24 { // a day, coarsely
 		var all []Batch
 		for k := range 12 {
@@ -188,14 +200,14 @@ func BenchmarkRecent(b *testing.B) {
 				all[h].Samples = append(all[h].Samples, bs[h].Samples...)
 			}
 		}
-		if _, err := s.IngestAll(ctx, at, all); err != nil {
+		if err := s.IngestAll(ctx, at, all); err != nil {
 			b.Fatal(err)
 		}
 	}
 	for range 180 { // and an hour of ticks
 		at = at.Add(20 * time.Second)
 		seq++
-		if _, err := s.IngestAll(ctx, at, tick(r, 1000, seq, at)); err != nil {
+		if err := s.IngestAll(ctx, at, bundles(sent, tick(r, 1000, seq, at))); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -209,7 +221,7 @@ func BenchmarkRecent(b *testing.B) {
 			b.StopTimer()
 			at = at.Add(20 * time.Second)
 			seq++
-			if _, err := s.IngestAll(ctx, at, tick(r, 1000, seq, at)); err != nil {
+			if err := s.IngestAll(ctx, at, bundles(sent, tick(r, 1000, seq, at))); err != nil {
 				b.Fatal(err)
 			}
 			b.StartTimer()

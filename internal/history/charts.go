@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"database/sql"
 	"math"
 	"time"
 )
@@ -63,10 +64,7 @@ func (m Metric) addTo(cells []cell, row *frameRow, parts []slotPart) {
 // samples of the host.
 func (s *Store) HostMeans(ctx context.Context, name string, at []time.Time, metrics ...Metric) (means map[string][][]float64, coverage float64, err error) {
 	out := map[string][][]float64{}
-	bs, err := bounds(at)
-	if err != nil {
-		return out, 0, err
-	}
+	bs := bounds(at)
 	all := map[uint32][][]cell{} // by GPU and metric, a cell for each step
 	want := wanted{kindHost: 1 << hCover}
 	for _, m := range metrics {
@@ -120,27 +118,27 @@ func (s *Store) HostMeans(ctx context.Context, name string, at []time.Time, metr
 	return out, min(coverage*1000/float64(bs[len(bs)-1]-bs[0]), 1), err
 }
 
-// Oldest is the beginning of the first day of which anything is kept; zero when
-// nothing is.
-func (s *Store) Oldest(ctx context.Context) (time.Time, error) {
-	var oldest time.Time
-	err := s.view(ctx, "its beginning", func(q querier) error {
-		first, last, err := keptDays(ctx, q)
-		if err != nil {
+// Known returns the beginning of the first day of which anything is kept, and when the newest sample was taken; zero
+// when nothing is.
+func (s *Store) Known(ctx context.Context) (oldest, newest time.Time, err error) {
+	err = s.view(ctx, "its beginning", func(q querier) error {
+		var day sql.NullInt64
+		if err := q.QueryRowContext(ctx, "select min(id) from day").Scan(&day); err != nil {
 			return err
 		}
-		if first > last {
-			first = math.MaxInt64
+		first := int64(math.MaxInt64)
+		if day.Valid {
+			first = day.Int64 >> idBits
 		}
 		for _, h := range s.hosts {
-			if h.pending() {
-				first = min(first, floorDiv(h.pendLo, dayMS))
+			if len(h.window) > 0 {
+				first = min(first, floorDiv(h.window[0].At, dayMS))
 			}
 		}
 		if first < math.MaxInt64 {
-			oldest = time.UnixMilli(first * dayMS).UTC()
+			oldest, newest = time.UnixMilli(first*dayMS).UTC(), time.UnixMilli(s.lastAt).UTC()
 		}
 		return nil
 	})
-	return oldest, err
+	return oldest, newest, err
 }

@@ -156,7 +156,7 @@ func (p *columnPool) next(n int) []int64 {
 		return make([]int64, n)
 	}
 	if p.used == len(p.cols) {
-		p.cols = append(p.cols, make([]int64, fivesADay))
+		p.cols = append(p.cols, make([]int64, maxSlots))
 	}
 	p.used++
 	return p.cols[p.used-1][:n]
@@ -171,5 +171,5 @@ func (p *columnPool) reset() {
 	p.used = 0
 }
 
-// maxPooled is how many columns are kept, of 2.3 KB each.
+// maxPooled is how many columns are kept, of 200 bytes each.
 const maxPooled = 1024

@@ -3,17 +3,15 @@ package history
 import (
 	"bytes"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"gpuboard/internal/snapshot"
 )
 
-var compare = cmp.AllowUnexported(reading{}, gpuReading{}, userMemory{}, frame{}, frameRow{}, mark{}, span{})
+var compare = cmp.AllowUnexported(frame{}, frameRow{})
 
 func randomReadings(r *rand.Rand, n int) []reading {
 	h := newHost("h")
@@ -39,91 +37,16 @@ func randomReadings(r *rand.Rand, n int) []reading {
 			}
 			s.GPUs = append(s.GPUs, gs)
 		}
-		rs = append(rs, h.read(uint64(r.IntN(2)), &s, nil))
+		rs = append(rs, h.read(&s, nil))
 	}
 	return rs
-}
-
-func TestChunksComeBackAsTheyWere(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
-		rs := randomReadings(r, rapid.IntRange(0, 60).Draw(rt, "n"))
-		got, err := decodeChunk(encodeChunk(rs))
-		if err != nil {
-			rt.Fatal(err)
-		}
-		for i := range rs {
-			if len(rs[i].gpus) == 0 {
-				rs[i].gpus = nil
-			}
-		}
-		if d := cmp.Diff(rs, got, compare); len(rs) > 0 && d != "" {
-			rt.Fatal(d)
-		}
-	})
-}
-
-// Two chunks of an hour of 8 GPUs fit into a page of the database. One that takes more
-// than half a page fills a whole one, and the file nearly doubles.
-func TestAnHourFitsIntoHalfAPage(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	h := newHost("gpu0000")
-	var rs []reading
-	for i := range 180 {
-		s := noisy(r, 0, uint64(i), t0.Add(time.Duration(i)*20*time.Second))
-		rs = append(rs, h.read(1, &s, nil))
-	}
-	pack, err := newPacker()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := len(pack.pack(encodeChunk(rs))); n > 1950 {
-		t.Errorf("an hour of 8 GPUs takes %d bytes", n)
-	}
-}
-
-// A chunk from a damaged disk is refused, or means something that can be
-// written and read again; it never takes much more memory than its bytes.
-func FuzzChunk(f *testing.F) {
-	r := rand.New(rand.NewPCG(1, 1))
-	for _, n := range []int{0, 1, 7, 40} {
-		f.Add(encodeChunk(randomReadings(r, n)))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		rs, err := decodeChunk(data)
-		if err != nil {
-			return
-		}
-		for i := range rs {
-			if i > 0 && inOrder(rs[i-1], rs[i]) >= 0 {
-				t.Fatal("out of order")
-			}
-			for _, g := range rs[i].gpus {
-				if slices.Min(g.values[:]) < none || g.values[sUtil] > 100 {
-					t.Fatalf("impossible %+v", g)
-				}
-			}
-		}
-		again, err := decodeChunk(encodeChunk(rs))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(rs, again, compare); d != "" {
-			t.Fatal(d)
-		}
-		for _, b := range newHost("a").rollup(rs, t0.UnixMilli(), fiveMinutes, 3, 5) {
-			if b.v[hCover] < 0 || b.v[hCover] > 300 {
-				t.Fatalf("%d s of 300 are known", b.v[hCover])
-			}
-		}
-	})
 }
 
 func FuzzFrame(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 3 {
 		d := &frame{slots: 24}
-		d.put(3, newHost("a").rollup(randomReadings(r, 200), t0.UnixMilli(), fiveMinutes, 12, 5))
+		d.put(3, newHost("a").fives(randomReadings(r, 200), t0.UnixMilli()/fiveMinutes, t0.UnixMilli()/fiveMinutes+11, 5))
 		f.Add(d.encode())
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -145,85 +68,6 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-func FuzzMarks(f *testing.F) {
-	ms := marks{}
-	for _, seq := range []uint64{5, 6, 9, 1, 7, 1 << 40} {
-		ms.add(seq%2, seq, int64(seq))
-	}
-	f.Add(ms.encode(), uint64(8))
-	f.Fuzz(func(t *testing.T, data []byte, seq uint64) {
-		ms, err := decodeMarks(data)
-		if err != nil {
-			return
-		}
-		ms.add(1, seq, 5)
-		if !ms.has(1, seq) {
-			t.Fatal("forgotten at once")
-		}
-		again, err := decodeMarks(ms.encode())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(ms, again, compare); d != "" {
-			t.Fatal(d)
-		}
-	})
-}
-
-func FuzzJournal(f *testing.F) {
-	body := encodeChunk(randomReadings(rand.New(rand.NewPCG(2, 1)), 4))
-	f.Add(append([]byte{1, byte(len(body))}, body...))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		total := 0
-		if err := readEntries(data, func(_ int64, body []byte) error {
-			rs, err := decodeHeads(body)
-			total += len(rs)
-			return err
-		}); err == nil && total*2 > len(data) {
-			t.Fatalf("%d samples out of %d bytes", total, len(data))
-		}
-	})
-}
-
-func TestMarksAreASet(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		ms, set := marks{}, map[uint64]bool{}
-		for _, seq := range rapid.SliceOfN(rapid.Uint64Range(0, 60), 0, 80).Draw(rt, "seqs") {
-			if ms.has(1, seq) != set[seq] {
-				rt.Fatalf("%d: known %v, and it should be %v", seq, ms.has(1, seq), set[seq])
-			}
-			ms.add(1, seq, 1)
-			set[seq] = true
-		}
-		n := 0
-		if m := ms[1]; m != nil {
-			for i, s := range m.Spans {
-				n += int(s.Hi - s.Lo + 1)
-				if i > 0 && s.Lo <= m.Spans[i-1].Hi+1 {
-					rt.Fatalf("spans touch: %v", m.Spans)
-				}
-			}
-		}
-		if n != len(set) {
-			rt.Fatalf("%d numbers are known of %d", n, len(set))
-		}
-	})
-}
-
-func TestMarksOfAHostileNodeAreBounded(t *testing.T) {
-	ms := marks{}
-	for i := range uint64(5000) {
-		ms.add(1, i*2, 1)
-		ms.add(i, 1, int64(i))
-	}
-	if len(ms) > maxBoots {
-		t.Errorf("%d boots are remembered", len(ms))
-	}
-	if b := ms.encode(); len(b) > 64<<10 {
-		t.Errorf("they take %d bytes", len(b))
-	}
-}
-
 func TestReadingsHoldUntilTheNextSample(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -240,7 +84,7 @@ func TestReadingsHoldUntilTheNextSample(t *testing.T) {
 	} {
 		var rs []reading
 		for i, at := range c.at {
-			rs = append(rs, reading{at: at * 1000, seq: uint64(i)})
+			rs = append(rs, reading{At: at * 1000, Seq: uint64(i)})
 		}
 		for i, want := range c.want {
 			if got := hold(rs, i); got != want*1000 {
@@ -258,15 +102,40 @@ func TestImpossibleValuesAreUnknown(t *testing.T) {
 		{Index: 0, Utilization: ptr(1)},
 		{Index: 1, UUID: "GPU-\x1b[31m"},
 	}}
-	r := h.read(1, &s, nil)
+	r := h.read(&s, nil)
 	want := []gpuReading{
-		{gpu: 0, values: [sFields]int32{none, none, none, none}, users: []userMemory{{1, 7}, {2, maxMemory}}},
-		{gpu: 1, values: [sFields]int32{none, none, none, none}},
+		{GPU: 0, Values: [sFields]int32{none, none, none, none}, Users: []userMemory{{1, 7}, {2, maxMemory}}},
+		{GPU: 1, Values: [sFields]int32{none, none, none, none}},
 	}
-	if d := cmp.Diff(want, r.gpus, compare); d != "" {
+	if d := cmp.Diff(want, r.GPUs, compare); d != "" {
 		t.Error(d)
 	}
 	if got := h.gpus.name(1); got != `GPU-\x1b[31m` {
 		t.Errorf("the name is %q", got)
 	}
+}
+
+// The fives of an hour from a damaged disk are refused, or mean something that can be written and read again.
+func FuzzHour(f *testing.F) {
+	r := rand.New(rand.NewPCG(1, 1))
+	five := t0.UnixMilli() / fiveMinutes
+	for n := range 3 {
+		var boots []bootFives
+		for boot := range uint64(n + 1) {
+			boots, _ = putBoot(boots, boot*7, 2, newHost("a").fives(randomReadings(r, 90), five, five+3, 5), boot == 1)
+		}
+		f.Add(encodeBoots(boots))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		boots, err := decodeBoots(data, nil, nil)
+		if err != nil {
+			return
+		}
+		first := encodeBoots(boots)
+		again, err := decodeBoots(first, nil, nil)
+		if err != nil || !bytes.Equal(first, encodeBoots(again)) {
+			t.Fatal("it does not come back as it was", err)
+		}
+		together(boots)
+	})
 }

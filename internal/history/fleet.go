@@ -79,12 +79,9 @@ type Fleet struct {
 // [Days]): for each step, and by person and host for all of the time. GPUs of the
 // class "" are in no class.
 func (s *Store) Fleet(ctx context.Context, at []time.Time, class func(Key) string) (Fleet, error) {
-	bs, err := bounds(at)
-	if err != nil {
-		return Fleet{}, err
-	}
+	bs := bounds(at)
 	sums := fleetSums{bounds: bs, hosts: map[*host]*hostSums{}}
-	err = s.view(ctx, "the fleet", func(q querier) error {
+	err := s.view(ctx, "the fleet", func(q querier) error {
 		return s.tables(ctx, q, s.allHosts(), bs, wantFleet(), sums.add)
 	})
 	hosts := make([]*hostSums, 0, len(sums.hosts))

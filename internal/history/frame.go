@@ -44,13 +44,17 @@ func fieldsOf(kind byte) int {
 
 // row returns the row of a kind and id, and makes it.
 func (f *frame) row(kind byte, id uint32) *frameRow {
-	i, found := slices.BinarySearchFunc(f.rows, frameRow{kind: kind, id: id}, func(a, b frameRow) int {
-		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id))
-	})
+	i, found := f.find(kind, id)
 	if !found {
 		f.rows = slices.Insert(f.rows, i, frameRow{kind: kind, id: id, cols: make([][]int64, fieldsOf(kind))})
 	}
 	return &f.rows[i]
+}
+
+func (f *frame) find(kind byte, id uint32) (int, bool) {
+	return slices.BinarySearchFunc(f.rows, frameRow{kind: kind, id: id}, func(a, b frameRow) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id))
+	})
 }
 
 func (f *frame) set(kind byte, id uint32, slot int, v []int64) {
@@ -91,6 +95,31 @@ func (f *frame) put(start int, bs []bucket) {
 		}
 		for j := range b.users {
 			f.set(kindUser, b.users[j].user, start+i, b.users[j].v[:])
+		}
+	}
+}
+
+// host is one field of the host itself; 0 where there is none.
+func (f *frame) host(field, slot int) int64 {
+	i, found := f.find(kindHost, 0)
+	if !found || f.rows[i].cols[field] == nil {
+		return 0
+	}
+	return f.rows[i].cols[field][slot]
+}
+
+// addSlot adds one slot of another frame to a slot.
+func (f *frame) addSlot(slot int, from *frame, its int) {
+	for i := range from.rows {
+		for field, col := range from.rows[i].cols {
+			if col == nil || col[its] == 0 {
+				continue
+			}
+			row := f.row(from.rows[i].kind, from.rows[i].id)
+			if row.cols[field] == nil {
+				row.cols[field] = make([]int64, f.slots)
+			}
+			row.cols[field][slot] += col[its]
 		}
 	}
 }
@@ -177,7 +206,7 @@ func decodeFrame(data []byte, slots int, want wanted, pool *columnPool) (*frame,
 	if r.byte() != frameVersion {
 		r.fail("its version is not known")
 	}
-	if r.count(fivesADay) != slots {
+	if r.count(maxSlots) != slots {
 		r.fail("it has another number of buckets")
 	}
 	f := &frame{slots: slots, want: want}

@@ -1,16 +1,16 @@
-// Package history keeps the samples that nodes send, rolls them up, and answers
-// what a GPU did and who used how much.
+// Package history is a ledger of what GPUs did and who used how much.
 //
-// A [Store] is one SQLite file. Samples come in at the pace of the fleet
-// ([Store.IngestAll]), wait in a journal for twenty minutes, and then lie in chunks
-// of an hour, column by column; roll-ups of five minutes and of an hour outlive
-// them. Every answer is a function of the set of samples alone: order,
-// repetition, batches and restarts change nothing. A gap is unknown and never
-// idle: nil in a series, and left out of means and sums.
+// A [Store] is one SQLite file. It has for each host, boot and hour what the samples of
+// each five minutes add up to, for three days, and for each host and day its hours. A
+// five is written when it is over; the one that is going on comes from what nodes send
+// last ([Store.IngestAll]). A finished hour replaces what is known of it, so the same
+// samples may come again, in any order. A gap is unknown and never idle: nil in a
+// series, and left out of means and sums.
 //
-// Times are UTC; a day of a zone is between two instants ([Days]), so it may
-// have 23 or 25 hours. Losing the history never harms the live board: a damaged
-// file is set aside, and a full disk is a problem in [Store.Problems].
+// It keeps no samples: what came too late for its five comes with the hour. Times are
+// UTC; a day of a zone is between two instants ([Days]), so it may have 23 or 25
+// hours. Losing the history never harms the live board: a damaged file is set aside,
+// and a full disk is a problem in [Store.Problems].
 package history
 
 import (

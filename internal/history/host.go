@@ -53,22 +53,16 @@ type host struct {
 	name   string
 	gpus   names
 	users  names
-	marks  marks
-	lastAt int64 // ms; the newest sample
-	// flushed is the last row of the journal whose samples are in chunk and day.
-	flushed int64
-	// sealed and then recent hold, in order, every sample since memFrom, and those
-	// not flushed.
-	sealed  []sealed
-	recent  []reading
-	memFrom int64
-	// firstRow and firstAt are the oldest journal row that is not flushed, and
-	// when it came; 0 when there is none.
-	firstRow int64
-	firstAt  int64
-	pendLo   int64 // ms; what is pending lies within [pendLo, pendHi]
-	pendHi   int64
-	urgent   bool // something late came, and memory may not hold what is around it
+	lastAt int64  // ms; the newest sample
+	boot   uint64 // that is going on
+	closed int64  // ms; up to here its fives are in their hours
+	// window is the readings of this boot since closed, and those shortly before it. saved
+	// says that they are kept in the database, too.
+	window []reading
+	saved  bool
+	// live is the fives since closed, from number liveFrom on; nil when they have to be added up.
+	live     []bucket
+	liveFrom int64
 	// week is what Recent needs, kept between calls; nil when it has to be read.
 	week *week
 }
@@ -78,18 +72,21 @@ type host struct {
 func (h *host) isSlice(gpu uint32) bool { return snapshot.IsSlice(h.gpus.name(gpu)) }
 
 func newHost(name string) *host {
-	h := &host{name: name, gpus: newNames(maxGPUNames), users: newNames(maxUserNames), marks: marks{}}
+	h := &host{name: name, gpus: newNames(maxGPUNames), users: newNames(maxUserNames)}
 	h.users.id("")
 	return h
 }
 
-// pend notes that a reading of the given row and time is not flushed yet.
-func (h *host) pend(row, rowAt, at int64) {
-	if h.firstRow == 0 {
-		h.firstRow, h.firstAt, h.pendLo, h.pendHi = row, rowAt, at, at
-		return
-	}
-	h.pendLo, h.pendHi = min(h.pendLo, at), max(h.pendHi, at)
-}
+// newest is when the newest reading of the window was taken.
+func (h *host) newest() int64 { return h.window[len(h.window)-1].At }
 
-func (h *host) pending() bool { return h.firstRow != 0 }
+// open adds up the fives that are not closed: they are numbered from lo on.
+func (h *host) open(idlePercent float64) (lo int64, fives []bucket) {
+	if h.live == nil && len(h.window) > 0 {
+		h.liveFrom = max(floorDiv(h.closed, fiveMinutes), floorDiv(h.window[0].At, fiveMinutes))
+		if hi := floorDiv(h.newest()+maxHold-1, fiveMinutes); h.liveFrom <= hi {
+			h.live = h.fives(h.window, h.liveFrom, hi, idlePercent)
+		}
+	}
+	return h.liveFrom, h.live
+}

@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"encoding/binary"
+	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -15,182 +16,267 @@ import (
 const (
 	// maxFuture is how far ahead of our clock a node's may be.
 	maxFuture = 5 * time.Minute
-	// flushAfter is how long samples wait in the journal before they go into
-	// chunks and roll-ups; queries see them at once all the same.
-	flushAfter = 20 * time.Minute
-	// keepInMemory reaches back far enough to add up the current quarter of an
-	// hour without reading a chunk.
-	keepInMemory = int64(30 * time.Minute / time.Millisecond)
-	// keepJournal is the same for a process that has just begun.
-	keepJournal = int64(35 * time.Minute / time.Millisecond)
-	// maxWaiting bounds the samples of one host that wait.
-	maxWaiting = 2048
-	// pruneSlackHours is how long chunks outlive the age at which samples are refused,
-	// so that a late sample always finds its neighbours.
-	pruneSlackHours = 3
+	// keepFives is how long fives are kept, and how old samples may be.
+	keepFives = 72 * time.Hour
+	// silent is after how long without samples the last five of a boot is closed: what
+	// nodes send again reaches less far back.
+	silent = int64(snapshot.BundleWindow/time.Millisecond) + maxHold
+	// before is how far back from the open five readings are kept: what it is added up from.
+	before = 2 * maxHold
+	// maxWindow bounds what is kept of one host's readings: GPUs, and users of each. A machine of 8 GPUs has 20,000
+	// with a sample a second.
+	maxWindow = 1 << 16
 )
 
-// A Batch is what came from one boot of one host; the samples may be in any
-// order, known already, or from long ago.
+// A Batch is what came from one boot of one host: samples in the order of their numbers, of
+// which none is missing between the first and the last; or a single one.
 type Batch struct {
 	Host    string
 	Boot    string
 	Samples []snapshot.Sample
 	// Elsewhere is the GPUs, by UUID, that count at another host: here they are left out.
 	Elsewhere map[string]bool
-}
-
-// Counts says what became of the samples of a call.
-type Counts struct {
-	Accepted  int
-	Duplicate int // known by (host, boot, seq)
-	Future    int // refused: more than 5 minutes ahead of now
-	Old       int // refused: older than what is kept as it came
-	Refused   int // refused: no host, or more hosts than there is room for
+	// Whole says that these are the finished hours of this boot. They replace what is known of them.
+	Whole bool
 }
 
 // IngestAll takes what came in one tick, in one transaction. When it returns
-// without an error, everything accepted is on disk and survives kill -9 and the
-// loss of power. On an error nothing of the call was taken, and the same
-// samples may be given again. Errors wrap [ErrNoSpace] and [ErrRebuilt] where
-// they apply; none of them concerns the live board.
+// without an error, what was sampled is on disk or comes again with the next batch of its
+// host, and survives kill -9 and the loss of power. On an error nothing of the call was
+// taken, and the same samples may be given again. Errors wrap [ErrNoSpace] and [ErrRebuilt]
+// where they apply; none of them concerns the live board.
 //
-// Totals depend on the set of samples alone, not on the order, the batches or
-// the repetitions in which they came.
-func (s *Store) IngestAll(ctx context.Context, now time.Time, batches []Batch) (Counts, error) {
+// Totals depend on what came, and not on the order or the repetitions in which it
+// came: of two versions of a five, that of more samples stands. Samples that are
+// more than 5 minutes ahead of now, or older than three days, are left out.
+func (s *Store) IngestAll(ctx context.Context, now time.Time, batches []Batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.db == nil {
-		return Counts{}, errClosed
+		return errClosed
 	}
-	if err := s.suspect; err != nil {
-		s.suspect = nil
-		return Counts{}, fmt.Errorf("ingesting samples: %w", s.handleError(ctx, now, err))
+	err := s.suspect
+	s.suspect = nil
+	if err == nil {
+		err = s.ingest(ctx, now, batches)
 	}
-	c, err := s.ingest(ctx, now, batches)
 	if err != nil {
-		return Counts{}, fmt.Errorf("ingesting samples: %w", s.handleError(ctx, now, err))
+		return fmt.Errorf("ingesting samples: %w", s.handleError(ctx, now, err))
 	}
-	return c, nil
+	return nil
 }
 
-func (s *Store) ingest(ctx context.Context, now time.Time, batches []Batch) (c Counts, err error) {
+func (s *Store) ingest(ctx context.Context, now time.Time, batches []Batch) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
-		return c, err
+		return err
 	}
 	defer tx.Rollback() // does nothing after Commit
 	if err := s.ensure(ctx, tx); err != nil {
-		return c, err
+		return err
 	}
-	known := len(s.hosts)
-	row := s.epoch + 1
-	entries, err := s.accept(ctx, tx, now, row, batches, &c)
-	if err != nil {
-		return c, err
-	}
-	if len(entries) > 0 {
-		if _, err := tx.ExecContext(ctx, "insert into journal(id,at,entries) values(?,?,?)", row, now.UnixMilli(), s.pack.pack(entries)); err != nil {
-			return c, fmt.Errorf("writing the journal: %w", err)
+	s.wrote = false
+	for i := range batches {
+		if err := s.take(ctx, tx, now, &batches[i]); err != nil {
+			return err
 		}
 	}
-	made := len(s.hosts) != known
-	due := s.due(now)
-	for _, h := range due {
-		if err := s.flush(ctx, tx, h); err != nil {
-			return c, fmt.Errorf("writing chunks of %s: %w", h.name, err)
-		}
-	}
-	swept := false
-	if row%16 == 0 {
-		if swept, err = s.sweepJournal(ctx, tx, now); err != nil {
-			return c, fmt.Errorf("sweeping the journal: %w", err)
+	for _, h := range s.hosts {
+		if len(h.window) > 0 && now.UnixMilli()-h.newest() > silent {
+			if err := s.closeAll(ctx, tx, h); err != nil {
+				return err
+			}
 		}
 	}
 	pruned, err := s.prune(ctx, tx, now)
 	if err != nil {
-		return c, fmt.Errorf("applying retention: %w", err)
+		return fmt.Errorf("applying retention: %w", err)
 	}
-	if len(entries) == 0 && len(due) == 0 && !pruned && !swept && !made {
-		return c, nil
+	if !s.wrote && !pruned {
+		return nil
 	}
-	if err := setMeta(ctx, tx, "epoch", row); err != nil {
-		return c, err
+	if err := setMeta(ctx, tx, "epoch", s.epoch+1); err != nil {
+		return err
 	}
 	if err := tx.Commit(); err != nil {
-		return c, fmt.Errorf("committing: %w", err)
+		return fmt.Errorf("committing: %w", err)
 	}
-	s.epoch = row
-	if len(entries) > 0 {
-		s.full = false
-	}
+	s.epoch++
+	s.full = false
 	if pruned {
 		// The samples are safe; pages that could not be given back now are next time.
 		_ = s.shrink(ctx)
 	}
-	return c, nil
+	return nil
 }
 
-// accept sorts out what is new, adds it to memory, and returns the journal's
-// row. If the transaction fails after this, memory has to be read again.
-func (s *Store) accept(ctx context.Context, tx *sql.Tx, now time.Time, row int64, batches []Batch, c *Counts) ([]byte, error) {
-	nowMS := now.UnixMilli()
-	future := nowMS + maxFuture.Milliseconds()
-	old := max(nowMS-s.opts.Raw.Milliseconds(), (s.pruned+pruneSlackHours)*hourMS)
-	if s.pruned == 0 {
-		old = nowMS - s.opts.Raw.Milliseconds()
+// take adds what one host sent. If the transaction fails after this, memory has to be read again.
+func (s *Store) take(ctx context.Context, tx *sql.Tx, now time.Time, b *Batch) error {
+	h, err := s.hostFor(ctx, tx, b.Host)
+	if err != nil || h == nil {
+		return err
 	}
-	var entries []byte
+	boot := bootHash(b.Boot)
+	oldest := now.Add(-keepFives).UnixMilli()
+	if !b.Whole && boot == h.boot {
+		oldest = max(oldest, h.closed-before)
+	}
 	var fresh []reading
-	for i := range batches {
-		b := &batches[i]
-		h, err := s.hostFor(ctx, tx, b.Host)
-		if err != nil {
-			return nil, err
-		}
-		if h == nil {
-			c.Refused += len(b.Samples)
+	for i := range b.Samples {
+		sample := &b.Samples[i]
+		at := sample.At.UnixMilli()
+		if at < oldest || at > now.Add(maxFuture).UnixMilli() || sample.At.Year() > 9999 ||
+			!b.Whole && boot == h.boot && h.has(sample.Seq) {
 			continue
 		}
-		boot := bootHash(b.Boot)
-		fresh = fresh[:0]
-		for j := range b.Samples {
-			sample := &b.Samples[j]
-			at := sample.At.UnixMilli()
-			switch {
-			case at > future || sample.At.Year() > 9999:
-				c.Future++
-			case at < old:
-				c.Old++
-			case h.marks.has(boot, sample.Seq):
-				c.Duplicate++
-			default:
-				h.marks.add(boot, sample.Seq, at)
-				fresh = append(fresh, h.read(boot, sample, b.Elsewhere))
+		fresh = append(fresh, h.read(sample, b.Elsewhere))
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	if err := s.saveNames(ctx, tx, h); err != nil {
+		return fmt.Errorf("writing names of %s: %w", h.name, err)
+	}
+	slices.SortFunc(fresh, inOrder)
+	fresh = slices.CompactFunc(fresh, func(x, y reading) bool { return inOrder(x, y) == 0 })
+	newest := fresh[len(fresh)-1].At
+	if b.Whole || boot != h.boot && newest <= h.lastAt {
+		return s.takeHours(ctx, tx, h, boot, fresh, b.Whole)
+	}
+	if boot != h.boot {
+		if len(h.window) > 0 {
+			if err := s.closeAll(ctx, tx, h); err != nil {
+				return err
 			}
 		}
-		if len(fresh) == 0 {
-			continue
-		}
-		c.Accepted += len(fresh)
-		slices.SortFunc(fresh, inOrder)
-		h.urgent = h.urgent || h.lastAt != 0 && fresh[0].at < h.lastAt-keepInMemory
-		for _, r := range fresh {
-			r.row = row
-			h.pend(row, nowMS, r.at)
-			h.take(r)
-			s.lastAt = max(s.lastAt, r.at)
-		}
-		h.seal()
-		body := encodeChunk(fresh)
-		entries = binary.AppendUvarint(entries, uint64(h.id))
-		entries = binary.AppendUvarint(entries, uint64(len(body)))
-		entries = append(entries, body...)
-		if err := s.saveNames(ctx, tx, h); err != nil {
-			return nil, fmt.Errorf("writing names of %s: %w", h.name, err)
+		h.boot, h.closed, h.window = boot, 0, nil
+	}
+	carried := len(h.window) == 0 || b.Samples[0].At.UnixMilli() <= h.window[0].At
+	h.window = append(h.window, fresh...)
+	slices.SortFunc(h.window, inOrder)
+	h.window = slices.CompactFunc(h.window, func(x, y reading) bool { return inOrder(x, y) == 0 })
+	h.live = nil
+	h.lastAt = max(h.lastAt, newest)
+	s.lastAt = max(s.lastAt, newest)
+	open := floorDiv(h.newest(), fiveMinutes)
+	if open*fiveMinutes > h.closed && floorDiv(h.window[0].At, fiveMinutes) < open {
+		if err := s.closeFives(ctx, tx, h, open, open); err != nil {
+			return err
 		}
 	}
-	return entries, nil
+	h.limit(maxWindow)
+	// A sender that sends its last samples again needs no copy of them.
+	if h.saved = len(b.Samples) == 1 || !carried; h.saved {
+		return s.saveHost(ctx, tx, h)
+	}
+	return nil
+}
+
+// limit forgets the oldest readings of a window that has more than so many GPUs and users.
+func (h *host) limit(most int) {
+	for i := len(h.window) - 1; i >= 0; i-- {
+		most--
+		for k := range h.window[i].GPUs {
+			most -= 1 + len(h.window[i].GPUs[k].Users)
+		}
+		if most < 0 {
+			h.window = h.window[i+1:]
+			return
+		}
+	}
+}
+
+// has reports whether a sample of the boot that is going on is in the window. One that it does not find, where a
+// clock went back, is found when it is sorted in.
+func (h *host) has(seq uint64) bool {
+	_, found := slices.BinarySearchFunc(h.window, seq, func(r reading, seq uint64) int {
+		return cmp.Compare(r.Seq, seq)
+	})
+	return found
+}
+
+// takeHours writes the fives of hours that are not going on any more.
+func (s *Store) takeHours(ctx context.Context, tx *sql.Tx, h *host, boot uint64, rs []reading, whole bool) error {
+	first, last := rs[0].At, rs[len(rs)-1].At
+	for hour := floorDiv(first, hourMS); hour <= floorDiv(last, hourMS); hour++ {
+		part := between(rs, hour*hourMS, (hour+1)*hourMS)
+		if len(part) == 0 {
+			continue
+		}
+		lo := hour * fivesAnHour
+		what, err := s.writeFives(ctx, tx, h, boot, lo, h.fives(part, lo, lo+fivesAnHour-1, s.opts.IdlePercent), whole)
+		if err != nil {
+			return err
+		}
+		if what != unchanged {
+			h.week, s.wrote = nil, true
+		}
+	}
+	s.lastAt = max(s.lastAt, last)
+	if last <= h.lastAt && (boot != h.boot || last < h.closed) {
+		return nil
+	}
+	h.lastAt = max(h.lastAt, last)
+	if boot == h.boot {
+		h.closed = max(h.closed, (floorDiv(last, hourMS)+1)*hourMS)
+		h.week = nil
+	}
+	h.trim()
+	return s.saveHost(ctx, tx, h)
+}
+
+// closeAll closes the five of the newest sample, and writes what it stands for after that.
+func (s *Store) closeAll(ctx context.Context, tx *sql.Tx, h *host) error {
+	return s.closeFives(ctx, tx, h, floorDiv(h.newest()+maxHold, fiveMinutes)+1, floorDiv(h.newest(), fiveMinutes)+1)
+}
+
+// closeFives writes the fives of the window that come before the five numbered to, and closes those before closed.
+func (s *Store) closeFives(ctx context.Context, tx *sql.Tx, h *host, to, closed int64) error {
+	lo := max(floorDiv(h.closed, fiveMinutes), floorDiv(h.window[0].At, fiveMinutes))
+	if lo < to {
+		fives := h.fives(h.window, lo, to-1, s.opts.IdlePercent)
+		what, err := s.writeFives(ctx, tx, h, h.boot, lo, fives, false)
+		if err != nil {
+			return err
+		}
+		if what == replaced || h.week != nil && to > h.week.five+weekFives {
+			h.week = nil
+		}
+		if h.week != nil {
+			h.week.apply(0, nil)
+			if what == added {
+				h.week.add(lo, fives, 1)
+			}
+		}
+	}
+	h.closed = max(h.closed, closed*fiveMinutes)
+	h.trim()
+	return s.saveHost(ctx, tx, h)
+}
+
+// trim forgets readings from which nothing is added up any more, all of them where no five is open.
+func (h *host) trim() {
+	h.live = nil
+	if len(h.window) == 0 || h.newest() < h.closed {
+		h.window = nil
+		return
+	}
+	h.window = slices.Clone(between(h.window, h.closed-before, math.MaxInt64))
+}
+
+// saveHost writes what is kept of a host beside its hours.
+func (s *Store) saveHost(ctx context.Context, tx *sql.Tx, h *host) error {
+	s.wrote = true
+	var open []byte
+	if h.saved {
+		open, _ = json.Marshal(h.window) // numbers alone: it cannot fail
+	}
+	_, err := tx.ExecContext(ctx, "update host set last_at=?, boot=?, closed=?, open=? where id=?",
+		h.lastAt, int64(h.boot), h.closed, open, h.id)
+	if err != nil {
+		return fmt.Errorf("writing host %s: %w", h.name, err)
+	}
+	return nil
 }
 
 // hostFor finds or makes a host; nil is one that cannot be had.
@@ -213,6 +299,7 @@ func (s *Store) hostFor(ctx context.Context, tx *sql.Tx, name string) (*host, er
 	if h.id > maxHosts {
 		return nil, nil
 	}
+	s.wrote = true
 	s.hosts[name], s.byID[h.id] = h, h
 	return h, nil
 }
@@ -223,7 +310,9 @@ func (s *Store) saveNames(ctx context.Context, tx *sql.Tx, h *host) error {
 		n    *names
 	}{{"gpu", &h.gpus}, {"user", &h.users}} {
 		for ; d.n.saved < len(d.n.text); d.n.saved++ {
-			_, err := tx.ExecContext(ctx, "insert or replace into name(host_id,kind,id,text) values(?,?,?,?)", h.id, d.kind, d.n.saved, d.n.text[d.n.saved])
+			s.wrote = true
+			_, err := tx.ExecContext(ctx, "insert or replace into name(host_id,kind,id,text) values(?,?,?,?)",
+				h.id, d.kind, d.n.saved, d.n.text[d.n.saved])
 			if err != nil {
 				return err
 			}
@@ -232,59 +321,49 @@ func (s *Store) saveNames(ctx context.Context, tx *sql.Tx, h *host) error {
 	return nil
 }
 
-// due picks the hosts whose samples go into chunks now: those with samples from
-// before what memory keeps, or with very many, at once; of those whose
-// samples have waited long enough only some a tick, so that no tick is slow.
-func (s *Store) due(now time.Time) []*host {
-	var at, wait []*host
-	nowMS := now.UnixMilli()
-	for _, h := range s.hosts {
-		if !h.pending() {
-			continue
-		}
-		age := nowMS - h.firstAt
-		switch {
-		case h.urgent, h.waiting() > maxWaiting, age >= 2*flushAfter.Milliseconds():
-			at = append(at, h)
-		case age >= flushAfter.Milliseconds() || age < -maxFuture.Milliseconds():
-			wait = append(wait, h)
-		}
-	}
-	slices.SortFunc(wait, func(a, b *host) int {
-		return cmp.Or(cmp.Compare(a.firstRow, b.firstRow), cmp.Compare(a.id, b.id))
-	})
-	return append(at, wait[:min(len(wait), 8+len(s.hosts)/30)]...)
-}
-
-// sweepJournal deletes rows whose samples are all in chunks, and which no
-// process that begins now needs to be quick.
-func (s *Store) sweepJournal(ctx context.Context, tx *sql.Tx, now time.Time) (bool, error) {
-	limit := s.epoch + 1
-	for _, h := range s.hosts {
-		if h.pending() {
-			limit = min(limit, h.firstRow)
-		}
-	}
-	nowMS := now.UnixMilli()
-	const which = " from journal where id < ? and (at < ? or at > ?)"
-	args := []any{limit, nowMS - keepJournal, nowMS + maxFuture.Milliseconds()}
-	var newest sql.NullInt64
-	if err := tx.QueryRowContext(ctx, "select max(at)"+which, args...).Scan(&newest); err != nil {
-		return false, err
-	}
-	if !newest.Valid {
+// prune applies retention, once an hour of the fleet's time: the older of our
+// clock and the newest sample, so that a clock that jumps ahead deletes nothing.
+func (s *Store) prune(ctx context.Context, tx *sql.Tx, now time.Time) (bool, error) {
+	ref := min(now.UnixMilli(), s.lastAt)
+	cut := floorDiv(ref-keepFives.Milliseconds(), hourMS)
+	if s.lastAt == 0 || cut <= s.pruned {
 		return false, nil
 	}
-	if _, err := tx.ExecContext(ctx, "delete"+which, args...); err != nil {
+	days := floorDiv(ref-s.opts.Hourly.Milliseconds(), dayMS)
+	for table, first := range map[string]int64{"hour": cut, "day": days} {
+		if _, err := tx.ExecContext(ctx, "delete from "+table+" where id < ?", blobID(first, 0)); err != nil {
+			return false, err
+		}
+	}
+	if err := setMeta(ctx, tx, "pruned_hour", cut); err != nil {
 		return false, err
 	}
-	// What came by the newest of them was at most maxFuture ahead.
-	from, err := getMeta(ctx, tx, "journal_from")
-	if err != nil {
-		return false, err
+	for name, h := range s.hosts {
+		if h.lastAt == 0 || h.lastAt >= (days-1)*dayMS {
+			continue
+		}
+		for _, query := range []string{"delete from name where host_id=?", "delete from host where id=?"} {
+			if _, err := tx.ExecContext(ctx, query, h.id); err != nil {
+				return false, err
+			}
+		}
+		delete(s.hosts, name)
+		delete(s.byID, h.id)
 	}
-	if err := setMeta(ctx, tx, "journal_from", max(from, newest.Int64+maxFuture.Milliseconds()+1)); err != nil {
-		return false, err
-	}
+	s.pruned = cut
 	return true, nil
+}
+
+// shrink gives freed pages back to the file system, some at a time.
+func (s *Store) shrink(ctx context.Context) error {
+	var free int64
+	if err := s.db.QueryRowContext(ctx, "pragma freelist_count").Scan(&free); err != nil {
+		return err
+	}
+	if free < 256 {
+		return nil
+	}
+	// The pragma steps a page at a time, so its rows have to be read to the end.
+	vacuum := fmt.Sprintf("pragma incremental_vacuum(%d)", free/2)
+	return eachRow(ctx, s.db, func(*sql.Rows) error { return nil }, vacuum)
 }

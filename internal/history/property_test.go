@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -62,8 +63,8 @@ func firstDifference(a, b string) string {
 	return fmt.Sprintf("at %d:\n%.120s\n%.120s", i, a[max(0, i-60):], b[max(0, i-60):])
 }
 
-// Whatever the order, the repetitions and the batches in which samples come,
-// and however often the store is opened in between: the answers are the same.
+// Whatever the order, the repetitions and the restarts in which finished hours and what nodes send of the last
+// quarter of an hour come: once the hours are there, the answers follow from their samples alone.
 func TestAnswersDependOnTheSetOfSamplesAlone(t *testing.T) {
 	t.Parallel()
 	need.Time(t, "it makes months of samples")
@@ -79,14 +80,11 @@ func TestAnswersDependOnTheSetOfSamplesAlone(t *testing.T) {
 		from, length := t0.Add(22*time.Hour), 4*time.Hour
 		now := from.Add(length)
 		hosts := []string{"gpu00", "gpu01"}
-		type piece struct {
-			host, boot string
-			s          snapshot.Sample
-		}
-		var pieces []piece
+		var hours, bundles []Batch
 		for _, h := range hosts {
 			tr := randomTruth(r, h, from, length)
 			tr.every = time.Duration(20+r.IntN(200)) * time.Second
+			parts := map[string][]snapshot.Sample{}
 			for i, s := range tr.samples() {
 				if r.IntN(10) == 0 {
 					continue // lost
@@ -96,42 +94,42 @@ func TestAnswersDependOnTheSetOfSamplesAlone(t *testing.T) {
 				if i > 50 {
 					boot = "two"
 				}
-				pieces = append(pieces, piece{h, boot, s})
+				parts[boot] = append(parts[boot], s)
+			}
+			for _, boot := range []string{"one", "two"} {
+				all := parts[boot]
+				for i := range all {
+					first := i
+					for first > 0 && all[i].At.Sub(all[first-1].At) < snapshot.BundleWindow {
+						first--
+					}
+					bundles = append(bundles, Batch{Host: h, Boot: boot, Samples: all[first : i+1]})
+				}
+				for len(all) > 0 {
+					n := 1
+					for n < len(all) && all[n].At.Truncate(time.Hour).Equal(all[0].At.Truncate(time.Hour)) {
+						n++
+					}
+					hours = append(hours, Batch{Host: h, Boot: boot, Samples: all[:n], Whole: true})
+					all = all[n:]
+				}
 			}
 		}
 		ctx := context.Background()
-		fill := func(name string, shuffled bool) string {
+		fill := func(name string, batches []Batch, restarts bool) string {
 			path := filepath.Join(dir, name)
 			s, err := Open(ctx, path, now, Options{})
 			if err != nil {
 				rt.Fatal(err)
 			}
-			ps := append([]piece(nil), pieces...)
-			if shuffled {
-				for range len(pieces) / 3 {
-					ps = append(ps, pieces[r.IntN(len(pieces))])
-				}
-				reach := []int{len(ps), 200, 20}[r.IntN(3)] // all over the place, or only nearly in order
-				for i := range ps {
-					j := min(i+r.IntN(reach), len(ps)-1)
-					ps[i], ps[j] = ps[j], ps[i]
-				}
-			}
 			clock, step := now, time.Duration(r.IntN(600))*time.Second
-			for len(ps) > 0 {
-				n := min(len(ps), 1+r.IntN(80))
-				if !shuffled {
-					n = len(ps)
-				}
-				var bs []Batch
-				for _, p := range ps[:n] {
-					bs = append(bs, Batch{p.host, p.boot, []snapshot.Sample{p.s}, nil})
-				}
-				ps = ps[n:]
-				if _, err := s.IngestAll(ctx, clock, bs); err != nil {
+			for len(batches) > 0 {
+				n := min(len(batches), 1+r.IntN(80))
+				if err := s.IngestAll(ctx, clock, batches[:n]); err != nil {
 					rt.Fatal(err)
 				}
-				if !shuffled {
+				batches = batches[n:]
+				if !restarts {
 					continue
 				}
 				clock = clock.Add(step)
@@ -150,8 +148,21 @@ func TestAnswersDependOnTheSetOfSamplesAlone(t *testing.T) {
 			defer s.Close()
 			return fingerprint(t, s, hosts, from, now, now)
 		}
-		want := fill("plain", false)
-		if got := fill("shuffled", true); got != want {
+		want := fill("plain", hours, false)
+		// Some of the bundles, mostly in order, and the hours in any.
+		var mixed []Batch
+		for _, b := range bundles {
+			if r.IntN(3) > 0 {
+				mixed = append(mixed, b)
+			}
+		}
+		for range len(mixed) / 3 {
+			mixed = slices.Insert(mixed, r.IntN(len(mixed)), mixed[r.IntN(len(mixed))])
+		}
+		for _, b := range slices.Concat(hours, hours[:len(hours)/2]) {
+			mixed = slices.Insert(mixed, r.IntN(len(mixed)+1), b)
+		}
+		if got := fill("mixed", mixed, true); got != want {
 			rt.Fatal("the answers differ ", firstDifference(want, got))
 		}
 	})
@@ -163,10 +174,10 @@ func TestTwoProcessesSeeEachOther(t *testing.T) {
 	tr := &truth{host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0, to: t0.Add(3 * time.Hour), jobs: []job{{0, "ada", t0, t0.Add(3 * time.Hour), 100, 50}}}
 	all := tr.samples()
 	for i := 0; i < len(all); i += 12 {
-		s := []*Store{a, b}[i/12%2]
-		if n := ingest(t, s, all[i+11].At, "gpu1", "boot", all[max(0, i-6):i+12]); n != 12 {
-			t.Fatalf("%d of 12 new samples are taken", n)
-		}
+		ingest(t, []*Store{a, b}[i/12%2], all[i+11].At, "gpu1", "boot", all[max(0, i-33):i+12])
+	}
+	for _, s := range []*Store{a, b} { // the open five comes from what nodes send
+		ingest(t, s, tr.to, "gpu1", "boot", all[len(all)-45:])
 	}
 	for _, s := range []*Store{a, b} {
 		us, err := userTotalsOf(s, t0, tr.to)
@@ -185,8 +196,8 @@ func TestSizeOfAYearStaysTheSame(t *testing.T) {
 	need.Time(t, "it makes months of samples")
 	ctx := context.Background()
 	day := 24 * time.Hour
-	// A tenth of everything, so that 400 days are ten rounds.
-	s := open(t, Options{Raw: day, Five: 4 * day, Hourly: 40 * day})
+	// A tenth of the hours, so that 400 days are ten rounds.
+	s := open(t, Options{Hourly: 40 * day})
 	if _, err := s.db.ExecContext(ctx, "pragma synchronous=off"); err != nil { // nobody pulls the plug here
 		t.Fatal(err)
 	}
@@ -206,10 +217,10 @@ func TestSizeOfAYearStaysTheSame(t *testing.T) {
 			seq++
 			for h := range 3 {
 				r := rand.New(rand.NewPCG(seq, uint64(h)))
-				all = append(all, Batch{fmt.Sprintf("gpu%d", h), "boot", []snapshot.Sample{noisy(r, h, seq, at)}, nil})
+				all = append(all, Batch{fmt.Sprintf("gpu%d", h), "boot", []snapshot.Sample{noisy(r, h, seq, at)}, nil, false})
 			}
 		}
-		if _, err := s.IngestAll(ctx, at, all); err != nil {
+		if err := s.IngestAll(ctx, at, all); err != nil {
 			t.Fatal(err)
 		}
 		bytes := size()
@@ -226,7 +237,7 @@ func TestSizeOfAYearStaysTheSame(t *testing.T) {
 		t.Errorf("the log grew to %d bytes", wal)
 	}
 	end := t0.Add(400 * day)
-	for table, want := range map[string]int64{"chunk": 3 * (24 + 4), "day": 3 * 42, "journal": 20, "day where five is not null": 3 * 6} {
+	for table, want := range map[string]int64{"hour": 3 * (72 + 2), "day": 3 * 42} {
 		var n int64
 		if err := s.db.QueryRowContext(ctx, "select count(*) from "+table).Scan(&n); err != nil {
 			t.Fatal(err)
@@ -243,7 +254,7 @@ func TestSizeOfAYearStaysTheSame(t *testing.T) {
 	for at := end; at.Before(end.Add(60 * day)); at = at.Add(6 * time.Hour) {
 		seq++
 		r := rand.New(rand.NewPCG(seq, 9))
-		if _, err := s.IngestAll(ctx, at, []Batch{{"gpu0", "boot", []snapshot.Sample{noisy(r, 0, seq, at)}, nil}}); err != nil {
+		if err := s.IngestAll(ctx, at, []Batch{{"gpu0", "boot", []snapshot.Sample{noisy(r, 0, seq, at)}, nil, false}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -256,13 +267,13 @@ func TestSizeOfAYearStaysTheSame(t *testing.T) {
 // What rounds to nothing in a frame is nothing in memory either: a third of a
 // second of four free GPUs once was a GPU-second until the next restart.
 func TestFractionOfASecondIsNothing(t *testing.T) {
-	free := []gpuReading{{gpu: 0, users: []userMemory{}}, {gpu: 1, users: []userMemory{}}, {gpu: 2, users: []userMemory{}}, {gpu: 3, users: []userMemory{}}}
+	free := []gpuReading{{GPU: 0, Users: []userMemory{}}, {GPU: 1, Users: []userMemory{}}, {GPU: 2, Users: []userMemory{}}, {GPU: 3, Users: []userMemory{}}}
 	for _, test := range []struct {
 		ms   int64
 		free int64
 	}{{300, 0}, {499, 0}, {500, 2}, {2000, 8}} {
 		var b bucket
-		b.add(newHost("a"), &reading{gpus: free}, test.ms)
+		b.add(newHost("a"), &reading{GPUs: free}, test.ms)
 		b.close(5)
 		if b.v[hFree] != test.free || (len(b.gpus) == 0) != (test.free == 0) {
 			t.Errorf("%d ms of four free GPUs are %d GPU-seconds of %d GPUs", test.ms, b.v[hFree], len(b.gpus))

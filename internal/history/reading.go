@@ -10,26 +10,24 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// A reading is one sample as it is kept: names are numbers of the host's own
-// dictionary, and what was not known is none.
+// A reading is one sample of the boot that is going on: names are numbers of the host's
+// own dictionary, and what was not known is none. It is exported to JSON alone.
 type reading struct {
-	at   int64 // ms since 1970
-	boot uint64
-	seq  uint64
-	row  int64 // of the journal; not kept in chunks
-	gpus []gpuReading
+	At   int64 // ms since 1970
+	Seq  uint64
+	GPUs []gpuReading
 }
 
 const none = -1
 
 type gpuReading struct {
-	gpu    uint32
-	values [sFields]int32 // or none
-	// users is nil when the processes were not known.
-	users []userMemory
+	GPU    uint32
+	Values [sFields]int32 // or none
+	// Users is nil when the processes were not known.
+	Users []userMemory
 }
 
-// The values of a sample of one GPU, in the order of the columns of a chunk.
+// The values of a sample of one GPU, in their order.
 const (
 	sUtil  = iota // %
 	sTemp         // °C + tempShift
@@ -39,8 +37,8 @@ const (
 )
 
 type userMemory struct {
-	user uint32
-	mem  int32 // MiB
+	User   uint32
+	Memory int32 // MiB
 }
 
 // tempShift keeps degrees below zero out of the way of none.
@@ -54,9 +52,7 @@ const (
 )
 
 // inOrder compares two samples, which are the same at 0.
-func inOrder(a, b reading) int {
-	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.boot, b.boot), cmp.Compare(a.seq, b.seq))
-}
+func inOrder(a, b reading) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Seq, b.Seq)) }
 
 func bootHash(boot string) uint64 {
 	h := fnv.New64a()
@@ -64,27 +60,20 @@ func bootHash(boot string) uint64 {
 	return h.Sum64()
 }
 
-// merge returns the union of two sorted lists; of a pair that is the same, a's.
-func merge(a, b []reading) []reading {
-	all := slices.Concat(a, b)
-	slices.SortStableFunc(all, inOrder)
-	return slices.CompactFunc(all, func(x, y reading) bool { return inOrder(x, y) == 0 })
-}
-
 // between returns the part of a sorted list with from <= at < to.
 func between(rs []reading, from, to int64) []reading {
-	i := sort.Search(len(rs), func(i int) bool { return rs[i].at >= from })
-	j := i + sort.Search(len(rs)-i, func(k int) bool { return rs[i+k].at >= to })
+	i := sort.Search(len(rs), func(i int) bool { return rs[i].At >= from })
+	j := i + sort.Search(len(rs)-i, func(k int) bool { return rs[i+k].At >= to })
 	return rs[i:j]
 }
 
 // read makes a reading of a sample. Values that cannot be (105 %, a negative
 // memory) become unknown. GPUs and users that the host's dictionary has no room
 // for are left out, or become the nameless user. GPUs that count elsewhere are left out, too.
-func (h *host) read(boot uint64, s *snapshot.Sample, elsewhere map[string]bool) reading {
-	r := reading{at: s.At.UnixMilli(), boot: boot, seq: s.Seq}
+func (h *host) read(s *snapshot.Sample, elsewhere map[string]bool) reading {
+	r := reading{At: s.At.UnixMilli(), Seq: s.Seq}
 	n := min(len(s.GPUs), snapshot.MaxGPUs)
-	r.gpus = make([]gpuReading, 0, n)
+	r.GPUs = make([]gpuReading, 0, n)
 	total := 0
 	for i := range s.GPUs[:n] {
 		total += min(len(s.GPUs[i].Users), maxUsersPerGPU)
@@ -99,7 +88,7 @@ func (h *host) read(boot uint64, s *snapshot.Sample, elsewhere map[string]bool) 
 		if !ok {
 			continue
 		}
-		k := gpuReading{gpu: id, values: [sFields]int32{
+		k := gpuReading{GPU: id, Values: [sFields]int32{
 			sUtil: above(g.Utilization, 0, 100), sTemp: above(g.Temperature, -tempShift, 300),
 			sMem: above(g.MemoryUsed, 0, maxMemory), sPower: above(g.Power, 0, maxPower),
 		}}
@@ -109,13 +98,13 @@ func (h *host) read(boot uint64, s *snapshot.Sample, elsewhere map[string]bool) 
 				id, _ := h.users.id(u.User)
 				slab = addUser(slab, start, userMemory{id, int32(min(max(u.Memory, 0), maxMemory))})
 			}
-			k.users = slab[start:len(slab):len(slab)]
+			k.Users = slab[start:len(slab):len(slab)]
 		}
-		r.gpus = append(r.gpus, k)
+		r.GPUs = append(r.GPUs, k)
 	}
-	slices.SortStableFunc(r.gpus, func(a, b gpuReading) int { return cmp.Compare(a.gpu, b.gpu) })
+	slices.SortStableFunc(r.GPUs, func(a, b gpuReading) int { return cmp.Compare(a.GPU, b.GPU) })
 	// A GPU that is named twice counts once.
-	r.gpus = slices.CompactFunc(r.gpus, func(a, b gpuReading) bool { return a.gpu == b.gpu })
+	r.GPUs = slices.CompactFunc(r.GPUs, func(a, b gpuReading) bool { return a.GPU == b.GPU })
 	return r
 }
 
@@ -132,11 +121,11 @@ func above[N int | int64 | float64](v *N, least, most N) int32 {
 // of the same user adds up.
 func addUser(slab []userMemory, start int, u userMemory) []userMemory {
 	i := len(slab)
-	for i > start && slab[i-1].user > u.user {
+	for i > start && slab[i-1].User > u.User {
 		i--
 	}
-	if i > start && slab[i-1].user == u.user {
-		slab[i-1].mem = int32(min(int64(slab[i-1].mem)+int64(u.mem), maxMemory))
+	if i > start && slab[i-1].User == u.User {
+		slab[i-1].Memory = int32(min(int64(slab[i-1].Memory)+int64(u.Memory), maxMemory))
 		return slab
 	}
 	return slices.Insert(slab, i, u)

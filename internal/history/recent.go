@@ -3,7 +3,6 @@ package history
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -40,9 +39,6 @@ func (s *Store) Recent(ctx context.Context, now time.Time, idleWindow time.Durat
 				return err
 			}
 			for _, h := range part {
-				if err := s.refresh(ctx, q, h, now.UnixMilli()); err != nil {
-					return fmt.Errorf("reading the week of %s: %w", h.name, err)
-				}
 				for key := range h.week.series {
 					if key.kind == kindGPU && key.field == gUtil {
 						out.GPUs[Key{h.name, h.gpus.name(key.id)}] = h.week.recent(key.id, now, idleWindow, idleThreshold)

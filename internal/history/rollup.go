@@ -9,8 +9,8 @@ import (
 // sample counts until the next one, and at most 2.5 intervals, where the
 // interval is the distance to its nearer neighbour (those further than maxHold
 // are none), at most maxInterval; a sample alone counts as one of loneInterval.
-// So what a sample counts depends on its neighbours within maxHold alone, and a
-// late one changes nothing further away than twice that.
+// Each hour stands for itself: the last sample counts until its end at most, and the
+// first one, if it comes within an interval, from its beginning on.
 const (
 	loneInterval = 20_000  // ms
 	maxInterval  = 120_000 // ms
@@ -21,29 +21,31 @@ const (
 	fiveMinutes = 300_000   // ms
 	hourMS      = 3_600_000 // ms
 	dayMS       = 24 * hourMS
-	fivesADay   = 288
+	maxSlots    = 24 // of a frame
 	fivesAnHour = 12
 )
 
-// hold is how long rs[i] stands, in ms.
-func hold(rs []reading, i int) int64 {
-	at := rs[i].at
-	next := int64(maxHold + 1)
+// interval is the distance of rs[i] to its nearer neighbour, and next that to the one after it, in ms.
+func interval(rs []reading, i int) (interval, next int64) {
+	interval, next = maxHold+1, maxHold+1
 	if i+1 < len(rs) {
-		next = rs[i+1].at - at
-	}
-	interval := int64(0)
-	if next <= maxHold {
+		next = rs[i+1].At - rs[i].At
 		interval = next
 	}
 	if i > 0 {
-		if d := at - rs[i-1].at; d <= maxHold && d > 0 && (interval == 0 || d < interval) {
-			interval = d
+		if d := rs[i].At - rs[i-1].At; d > 0 {
+			interval = min(interval, d)
 		}
 	}
-	if interval == 0 {
+	if interval > maxHold {
 		interval = loneInterval
 	}
+	return interval, next
+}
+
+// hold is how long rs[i] stands, in ms.
+func hold(rs []reading, i int) int64 {
+	interval, next := interval(rs, i)
 	return min(next, min(interval, maxInterval)*5/2)
 }
 
@@ -119,36 +121,12 @@ func user(us *[]userBucket, id uint32) *userBucket {
 	return &(*us)[i]
 }
 
-// rollup adds sorted readings up into n buckets of width ms from the moment
-// from. The readings must reach from 2*maxHold before the first bucket to
-// maxHold after the last; then the result depends on nothing else, in
-// particular not on when and how the samples came. All sums are of integers, so
-// that no order of adding changes them.
-func (h *host) rollup(rs []reading, from, width int64, n int, idlePercent int64) []bucket {
-	out := make([]bucket, n)
-	to := from + int64(n)*width
-	for i := range rs {
-		r := &rs[i]
-		if r.at >= to {
-			break
-		}
-		end := min(r.at+hold(rs, i), to)
-		if r.at >= from {
-			b := &out[(r.at-from)/width]
-			if b.gpus == nil {
-				b.gpus = make([]gpuBucket, 0, len(r.gpus))
-			}
-			b.v[hSamples]++
-		}
-		for at := max(r.at, from); at < end; {
-			slot := (at - from) / width
-			stop := min(end, from+(slot+1)*width)
-			if out[slot].gpus == nil {
-				out[slot].gpus = make([]gpuBucket, 0, len(r.gpus))
-			}
-			out[slot].add(h, r, stop-at)
-			at = stop
-		}
+// fives adds sorted readings up into the fives numbered from lo up to and including hi. All
+// sums are of integers, so that no order of adding changes them.
+func (h *host) fives(rs []reading, lo, hi int64, idlePercent float64) []bucket {
+	out := make([]bucket, hi-lo+1)
+	for hour := floorDiv(lo, fivesAnHour); hour <= floorDiv(hi, fivesAnHour); hour++ {
+		h.addHour(out, lo*fiveMinutes, between(rs, hour*hourMS, (hour+1)*hourMS), hour*hourMS)
 	}
 	for i := range out {
 		out[i].close(idlePercent)
@@ -156,33 +134,57 @@ func (h *host) rollup(rs []reading, from, width int64, n int, idlePercent int64)
 	return out
 }
 
+// addHour adds the readings of an hour to fives, the first of which begins at the moment from.
+func (h *host) addHour(out []bucket, from int64, rs []reading, hour int64) {
+	to := from + int64(len(out))*fiveMinutes
+	for i := range rs {
+		r := &rs[i]
+		start, end := r.At, min(r.At+hold(rs, i), hour+hourMS, to)
+		if every, _ := interval(rs, i); i == 0 && start-hour <= every {
+			start = hour
+		}
+		if r.At >= from && r.At < to {
+			out[(r.At-from)/fiveMinutes].v[hSamples]++
+		}
+		for at := max(start, from); at < end; {
+			slot := (at - from) / fiveMinutes
+			stop := min(end, from+(slot+1)*fiveMinutes)
+			out[slot].add(h, r, stop-at)
+			at = stop
+		}
+	}
+}
+
 // add counts what r saw for ms milliseconds. Who holds a slice is counted with
 // its GPU.
 func (b *bucket) add(h *host, r *reading, ms int64) {
+	if b.gpus == nil {
+		b.gpus = make([]gpuBucket, 0, len(r.GPUs))
+	}
 	b.v[hCover] += ms
 	procs := false
-	for k := range r.gpus {
-		g := &r.gpus[k]
-		a := b.gpu(g.gpu, k)
+	for k := range r.GPUs {
+		g := &r.GPUs[k]
+		a := b.gpu(g.GPU, k)
 		a.v[gKnown] += ms
 		for i, sum := range [sFields]int{gUtil, gTemp, gMem, gEnergy} {
-			if v := g.values[i]; v >= 0 {
+			if v := g.Values[i]; v >= 0 {
 				a.v[sum] += int64(v) * ms
 				a.v[sum+1] += ms
 			}
 		}
-		if g.users == nil {
+		if g.Users == nil {
 			continue
 		}
 		a.v[gProcKnown] += ms
-		if len(g.users) > 0 {
+		if len(g.Users) > 0 {
 			a.v[gHeld] += ms
 		}
-		if h.isSlice(g.gpu) {
+		if h.isSlice(g.GPU) {
 			continue
 		}
 		procs = true
-		if len(g.users) == 0 {
+		if len(g.Users) == 0 {
 			b.v[hFree] += ms
 			continue
 		}
@@ -197,29 +199,29 @@ func (b *bucket) add(h *host, r *reading, ms int64) {
 // nobody's memory is known.
 func (a *gpuBucket) share(g *gpuReading, ms int64) {
 	var total int64
-	for _, u := range g.users {
-		total += int64(u.mem)
+	for _, u := range g.Users {
+		total += int64(u.Memory)
 	}
-	for _, u := range g.users {
+	for _, u := range g.Users {
 		us := ms * 1000
 		if total > 0 {
-			us = us * int64(u.mem) / total
+			us = us * int64(u.Memory) / total
 		} else {
-			us /= int64(len(g.users))
+			us /= int64(len(g.Users))
 		}
-		t := user(&a.users, u.user)
+		t := user(&a.users, u.User)
 		t.v[uHeld] += us
-		t.v[uUtil] += us * int64(max(g.values[sUtil], 0))
-		t.v[uEnergy] += us * int64(max(g.values[sPower], 0))
+		t.v[uUtil] += us * int64(max(g.Values[sUtil], 0))
+		t.v[uEnergy] += us * int64(max(g.Values[sPower], 0))
 	}
 }
 
 // close turns the sums into the units of the fields. Idleness is decided here,
 // by the mean of the bucket: one sample is not idleness.
-func (b *bucket) close(idlePercent int64) {
+func (b *bucket) close(idlePercent float64) {
 	for i := range b.gpus {
 		g := &b.gpus[i]
-		idle := g.v[gUtilKnown] > 0 && g.v[gUtil] < idlePercent*g.v[gUtilKnown]
+		idle := g.v[gUtilKnown] > 0 && float64(g.v[gUtil]) < idlePercent*float64(g.v[gUtilKnown])
 		if idle {
 			g.v[gIdle] = g.v[gHeld]
 		}

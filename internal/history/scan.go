@@ -11,51 +11,32 @@ import (
 	"time"
 )
 
-// maxSteps bounds what one query may ask for.
-const maxSteps = 20_000
-
-// Steps returns the bounds of equal steps from from up to and including to; of
-// more than a query may have (20,000), just enough for it to be refused.
-func Steps(from, to time.Time, step time.Duration) []time.Time {
-	var out []time.Time
-	if step <= 0 {
-		return nil
+// Steps returns the bounds of equal steps from from up to and including to.
+func Steps(from, to time.Time, step time.Duration) (at []time.Time) {
+	for t := from; !t.After(to); t = t.Add(step) {
+		at = append(at, t)
 	}
-	for t := from; !t.After(to) && len(out) <= maxSteps+1; t = t.Add(step) {
-		out = append(out, t)
-	}
-	return out
+	return at
 }
 
 // Days returns the local midnights from the day of from up to the end of the
 // day that to lies in, in the given zone: bounds of days that are 23, 24 or 25
 // hours long.
-func Days(from, to time.Time, zone *time.Location) []time.Time {
+func Days(from, to time.Time, zone *time.Location) (at []time.Time) {
 	y, m, d := from.In(zone).Date()
-	var out []time.Time
-	for i := 0; len(out) <= maxSteps+1; i++ {
-		t := time.Date(y, m, d+i, 0, 0, 0, 0, zone)
-		out = append(out, t)
-		if !t.Before(to) && i > 0 {
-			break
-		}
+	for i := 0; i < 2 || at[i-1].Before(to); i++ {
+		at = append(at, time.Date(y, m, d+i, 0, 0, 0, 0, zone))
 	}
-	return out
+	return at
 }
 
-// bounds checks the instants between which a query adds up.
-func bounds(ts []time.Time) ([]int64, error) {
-	if len(ts) < 2 || len(ts) > maxSteps+1 {
-		return nil, fmt.Errorf("querying history: %d bounds, and 2 to %d are possible", len(ts), maxSteps+1)
+// bounds are the instants between which a query adds up, two or more in their order, in ms.
+func bounds(at []time.Time) []int64 {
+	bs := make([]int64, len(at))
+	for i, t := range at {
+		bs[i] = t.UnixMilli()
 	}
-	out := make([]int64, len(ts))
-	for i, t := range ts {
-		out[i] = t.UnixMilli()
-		if i > 0 && out[i] <= out[i-1] {
-			return nil, fmt.Errorf("querying history: %s does not come after %s", t, ts[i-1])
-		}
-	}
-	return out, nil
+	return bs
 }
 
 // inView runs fn on one view of the database, with memory in agreement.
@@ -130,128 +111,110 @@ func fine(bs []int64, day int64) bool {
 	return false
 }
 
-// pendingOn reports whether what is pending of h can change a day.
-func (h *host) pendingOn(day int64) bool {
-	return h.pending() && h.pendLo-maxHold < (day+1)*dayMS && h.pendHi+2*maxHold >= day*dayMS
-}
-
-// keptDays are the first and the last day of which there are roll-ups; the last
-// is before the first where there are none.
-func keptDays(ctx context.Context, q querier) (first, last int64, err error) {
-	var lo, hi sql.NullInt64
-	err = q.QueryRowContext(ctx, "select (select min(id) from day), (select max(id) from day)").Scan(&lo, &hi)
-	if err != nil || !lo.Valid {
-		return 1, 0, err
-	}
-	return lo.Int64 >> idBits, hi.Int64 >> idBits, nil
-}
-
 // allHosts are all hosts in the order of their numbers.
 func (s *Store) allHosts() []*host {
 	return slices.SortedFunc(maps.Values(s.hosts), func(a, b *host) int { return cmp.Compare(a.id, b.id) })
 }
 
-// tables visits the roll-ups of hosts, in the order of their numbers, for every
-// day that the bounds touch. Pending samples are included.
-func (s *Store) tables(ctx context.Context, q querier, hosts []*host, bs []int64, want wanted, visit func(h *host, t table)) error {
-	first, last, err := keptDays(ctx, q)
-	if err != nil {
-		return err
+// tables visits what is known of hosts, which are in the order of their numbers, on every day that the bounds touch:
+// fives where the bounds need them, as far as they are kept, and hours elsewhere. Fives that are still open are
+// included.
+func (s *Store) tables(
+	ctx context.Context, q querier, hosts []*host, bs []int64, want wanted, visit func(h *host, t table),
+) error {
+	from, to := bs[0], bs[len(bs)-1]
+	first, last := floorDiv(from, dayMS), floorDiv(to-1, dayMS)
+	for day := first; day <= last; {
+		asFives := s.asFives(bs, day)
+		end := day + 1 // of days that are read in the same way
+		for end <= last && s.asFives(bs, end) == asFives {
+			end++
+		}
+		var err error
+		if asFives {
+			lo, hi := max(day*24, floorDiv(from, hourMS)), min(end*24-1, floorDiv(to-1, hourMS))
+			err = s.hours(ctx, q, hosts, lo, hi, want, visit)
+		} else {
+			err = s.days(ctx, q, hosts, day, end-1, wholeDays(bs), want, visit)
+		}
+		if err != nil {
+			return err
+		}
+		day = end
 	}
-	for day := floorDiv(bs[0], dayMS); day*dayMS < bs[len(bs)-1]; day++ {
-		pending := slices.ContainsFunc(hosts, func(h *host) bool { return h.pendingOn(day) })
-		if day >= first && day <= last || pending {
-			if err := s.tablesOf(ctx, q, hosts, day, fine(bs, day), want, visit); err != nil {
-				return err
-			}
+	for _, h := range hosts {
+		lo, fives := h.open(s.opts.IdlePercent)
+		if len(fives) > 0 && lo*fiveMinutes < to && (lo+int64(len(fives)))*fiveMinutes > from {
+			f := &frame{slots: len(fives), want: want}
+			f.put(0, fives)
+			visit(h, table{f, lo * fiveMinutes, fiveMinutes})
 		}
 	}
 	return nil
 }
 
-// tablesOf visits the roll-ups of one day.
-func (s *Store) tablesOf(ctx context.Context, q querier, hosts []*host, day int64, fine bool, want wanted, visit func(h *host, t table)) error {
-	if len(hosts) == 0 {
+// wholeDays reports whether all bounds are midnights.
+func wholeDays(bs []int64) bool {
+	return !slices.ContainsFunc(bs, func(at int64) bool { return at%dayMS != 0 })
+}
+
+// asFives reports whether a day is read as fives.
+func (s *Store) asFives(bs []int64, day int64) bool { return day*24 >= s.pruned && fine(bs, day) }
+
+// hours visits the fives of hosts from an hour up to and including another.
+func (s *Store) hours(
+	ctx context.Context, q querier, hosts []*host, lo, hi int64, want wanted, visit func(h *host, t table),
+) error {
+	return s.eachBlob(ctx, q, "hour", "data", hosts, lo, hi, func(h *host, hour int64, raw []byte) error {
+		boots, err := decodeBoots(raw, want, &s.columns)
+		if err == nil {
+			visit(h, table{together(boots), hour * hourMS, fiveMinutes})
+		}
+		return err
+	})
+}
+
+// days visits the hours of hosts from a day up to and including another, or their sums where whole days are asked for.
+func (s *Store) days(
+	ctx context.Context, q querier, hosts []*host, lo, hi int64, whole bool, want wanted, visit func(h *host, t table),
+) error {
+	column, slots := "hours", 24
+	if whole {
+		column, slots = "total", 1
+	}
+	return s.eachBlob(ctx, q, "day", column, hosts, lo, hi, func(h *host, day int64, raw []byte) error {
+		f, err := decodeFrame(raw, slots, want, &s.columns)
+		if err == nil {
+			visit(h, table{f, day * dayMS, dayMS / int64(slots)})
+		}
+		return err
+	})
+}
+
+// eachBlob visits the records of hosts in some units of time. Damaged ones are passed over.
+func (s *Store) eachBlob(ctx context.Context, q querier, name, column string, hosts []*host, lo, hi int64,
+	visit func(h *host, unit int64, raw []byte) error,
+) error {
+	if len(hosts) == 0 || lo > hi {
 		return nil
 	}
-	show := func(h *host, d *dayRoll) error {
-		if h.pendingOn(day) {
-			if err := s.overlay(ctx, q, h, day, d); err != nil {
-				return err
-			}
-		}
-		if fine && d.five != nil {
-			visit(h, table{d.five, day * dayMS, fiveMinutes})
-		} else {
-			visit(h, table{d.hourly(), day * dayMS, hourMS})
-		}
-		return nil
-	}
-	pending := map[*host]bool{} // and not seen yet
-	for _, h := range hosts {
-		if h.pendingOn(day) {
-			pending[h] = true
-		}
-	}
-	query := "select id, null, hours from day where id between ? and ?"
-	if fine || len(pending) > 0 {
-		query = "select id, five, hours from day where id between ? and ?"
-	}
-	err := eachRow(ctx, q, func(rows *sql.Rows) error {
-		s.columns.reset()
+	query := fmt.Sprintf(`with recursive unit(n) as (values(?) union all select n+1 from unit where n < ?)
+		select id, %s from unit cross join %s
+		where id between unit.n << %d | ? and unit.n << %d | ?`, column, name, idBits, idBits)
+	return eachRow(ctx, q, func(rows *sql.Rows) error {
 		var id int64
-		var five, hours sql.RawBytes
-		if err := rows.Scan(&id, &five, &hours); err != nil {
+		var packed sql.RawBytes
+		if err := rows.Scan(&id, &packed); err != nil {
 			return err
 		}
 		i, found := slices.BinarySearchFunc(hosts, id&maxHosts, func(h *host, id int64) int { return cmp.Compare(h.id, id) })
 		if !found {
 			return nil
 		}
-		h := hosts[i]
-		d := &dayRoll{}
-		if five != nil && (fine || pending[h]) {
-			d.five = s.unpackFrame(five, fivesADay, want, &s.columns)
-		} else {
-			d.hours = s.unpackFrame(hours, 24, want, &s.columns)
+		s.columns.reset()
+		if raw := s.unpack(packed); raw != nil && visit(hosts[i], id>>idBits, raw) != nil {
+			s.badBlobs++
 		}
-		delete(pending, h)
-		return show(h, d)
-	}, query, blobID(day, hosts[0].id), blobID(day, hosts[len(hosts)-1].id))
-	if err != nil {
-		return err
-	}
-	for h := range pending {
-		if err := show(h, &dayRoll{five: &frame{slots: fivesADay}}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// overlay adds up anew, in memory, what is pending can have changed on a day.
-func (s *Store) overlay(ctx context.Context, q querier, h *host, day int64, d *dayRoll) error {
-	lo := max(floorDiv(h.pendLo-maxHold, fiveMinutes), day*fivesADay)
-	hi := min(floorDiv(h.pendHi+2*maxHold, fiveMinutes), day*fivesADay+fivesADay-1)
-	if d.five == nil || lo > hi {
 		return nil
-	}
-	bs, err := s.buckets(ctx, q, h, lo, hi)
-	if err != nil {
-		return err
-	}
-	d.put(int(lo-day*fivesADay), bs)
-	return nil
-}
-
-// buckets adds up the fives numbered lo to hi since 1970 from the samples.
-func (s *Store) buckets(ctx context.Context, q querier, h *host, lo, hi int64) ([]bucket, error) {
-	rs, open := h.around(lo*fiveMinutes, (hi+1)*fiveMinutes)
-	if !open {
-		var err error
-		if rs, err = s.readings(ctx, q, h, lo*fiveMinutes-2*maxHold, (hi+1)*fiveMinutes+maxHold, nil); err != nil {
-			return nil, err
-		}
-	}
-	return h.rollup(rs, lo*fiveMinutes, fiveMinutes, int(hi-lo+1), int64(s.opts.IdlePercent)), nil
+	}, query, lo, hi, hosts[0].id, hosts[len(hosts)-1].id)
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // schemaVersion is pragma user_version of the database.
-const schemaVersion = 1
+const schemaVersion = 2
 
 //go:embed schema.sql
 var schema string
@@ -35,12 +35,10 @@ var (
 
 // Options say how much is kept. The zero value is the default.
 type Options struct {
-	Raw    time.Duration // samples as they came; 7 days
-	Five   time.Duration // roll-ups of five minutes; 35 days
-	Hourly time.Duration // roll-ups of an hour, and of a day; 400 days
+	Hourly time.Duration // hours; 400 days. Fives are kept for 3 days.
 	// IdlePercent is the mean utilization over five minutes under which a GPU
 	// that is held counts as idle in the totals; 5. It applies to what comes after.
-	IdlePercent int
+	IdlePercent float64
 	// Once is for a process that calls [Store.Recent] once: it keeps no week of a
 	// host, which saves a third of its memory (bench/NOTES.md).
 	Once bool
@@ -48,17 +46,10 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	const day = 24 * time.Hour
-	if o.Raw <= 0 {
-		o.Raw = 7 * day
-	}
-	if o.Five <= 0 {
-		o.Five = 35 * day
-	}
 	if o.Hourly <= 0 {
 		o.Hourly = 400 * day
 	}
-	o.Five = max(o.Five, o.Raw+day) // what raw can change must be there to be changed
-	o.Hourly = max(o.Hourly, o.Five)
+	o.Hourly = max(o.Hourly, keepFives)
 	if o.IdlePercent <= 0 {
 		o.IdlePercent = 5
 	}
@@ -82,8 +73,10 @@ type Store struct {
 	epoch    int64
 	loaded   bool
 	lastAt   int64 // ms; newest sample of all
-	pruned   int64 // hour in which retention was last applied
+	pruned   int64 // the first hour of which fives are kept
+	created  time.Time
 	rebuilt  time.Time
+	wrote    bool // in this transaction
 	full     bool
 	suspect  error // damage that a query met
 	badBlobs int
@@ -176,16 +169,12 @@ func (s *Store) connect(ctx context.Context, now time.Time, anew bool) error {
 
 // checked looks whether the database can be worked with, and reads it.
 func (s *Store) checked(ctx context.Context, now time.Time, anew bool) error {
-	for pragma, want := range map[string]string{
-		"journal_mode": "wal", "synchronous": "2", "busy_timeout": "10000", "auto_vacuum": "2",
-	} {
-		var got string
-		if err := s.db.QueryRowContext(ctx, "pragma "+pragma).Scan(&got); err != nil {
-			return fmt.Errorf("asking for %s: %w", pragma, err)
-		}
-		if got != want {
-			return fmt.Errorf("sqlite has %s %s, and %s is needed", pragma, got, want)
-		}
+	var mode string // SQLite takes another one where the file system has no shared memory
+	if err := s.db.QueryRowContext(ctx, "pragma journal_mode").Scan(&mode); err != nil {
+		return fmt.Errorf("asking for journal_mode: %w", err)
+	}
+	if mode != "wal" {
+		return fmt.Errorf("sqlite has journal_mode %s, and wal is needed", mode)
 	}
 	if err := s.prepare(ctx, now, anew); err != nil {
 		return err
@@ -221,11 +210,12 @@ func (s *Store) prepare(ctx context.Context, now time.Time, anew bool) error {
 		if _, err := tx.ExecContext(ctx, schema+fmt.Sprintf("pragma user_version=%d;", schemaVersion)); err != nil {
 			return err
 		}
-		if err := setMeta(ctx, tx, "checked_at", now.UnixMilli()); err != nil {
-			return err
-		}
+		facts := []string{"checked_at", "created_at"}
 		if anew {
-			if err := setMeta(ctx, tx, "rebuilt_at", now.UnixMilli()); err != nil {
+			facts = append(facts, "rebuilt_at")
+		}
+		for _, key := range facts {
+			if err := setMeta(ctx, tx, key, now.UnixMilli()); err != nil {
 				return err
 			}
 		}
@@ -256,6 +246,13 @@ func (s *Store) prepare(ctx context.Context, now time.Time, anew bool) error {
 		return err // on a full disk, what is there can still be read
 	}
 	return nil
+}
+
+// Created returns since when fives are kept. What drops hold of the time before was never given to it.
+func (s *Store) Created() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.created
 }
 
 // A querier is the database or a transaction on it.

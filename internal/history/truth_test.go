@@ -12,13 +12,26 @@ import (
 	"gpuboard/internal/testenv/need"
 )
 
-func ingest(t testing.TB, s *Store, now time.Time, host, boot string, samples []snapshot.Sample) int {
+func ingest(t testing.TB, s *Store, now time.Time, host, boot string, samples []snapshot.Sample) {
 	t.Helper()
-	c, err := s.IngestAll(context.Background(), now, []Batch{{host, boot, samples, nil}})
-	if err != nil {
+	if err := s.IngestAll(context.Background(), now, []Batch{{Host: host, Boot: boot, Samples: samples}}); err != nil {
 		t.Fatal(err)
 	}
-	return c.Accepted
+}
+
+// ingestHours gives finished hours.
+func ingestHours(t testing.TB, s *Store, now time.Time, host, boot string, samples []snapshot.Sample) {
+	t.Helper()
+	if err := s.IngestAll(context.Background(), now, []Batch{{Host: host, Boot: boot, Samples: samples, Whole: true}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// covered is for how many seconds there are samples of a host.
+func covered(t testing.TB, s *Store, host string, from, to time.Time) float64 {
+	t.Helper()
+	_, part := meansOf(t, s, host, "", Utilization, from, to)
+	return part * to.Sub(from).Seconds()
 }
 
 // meansOf is one metric of one GPU between the instants in at, and how much of
@@ -241,20 +254,25 @@ func TestDaysOf23And25Hours(t *testing.T) {
 
 func TestTimesThatCannotBe(t *testing.T) {
 	ctx := context.Background()
-	s := open(t, Options{Raw: 48 * time.Hour})
+	s := open(t, Options{})
 	at := func(d time.Duration) snapshot.Sample {
 		return snapshot.Sample{Seq: uint64(d/time.Second) + 1<<40, At: t0.Add(d), GPUs: []snapshot.GPUSample{{UUID: "GPU-1", Utilization: ptr(50)}}}
 	}
-	c, err := s.IngestAll(ctx, t0, []Batch{
-		{"gpu1", "b", []snapshot.Sample{at(0), at(0), at(4 * time.Minute), at(6 * time.Minute), at(time.Hour), at(-47 * time.Hour), at(-49 * time.Hour)}, nil},
-		{"gpu1", "b", []snapshot.Sample{{Seq: 1, At: time.Unix(0, 0)}, {Seq: 2, At: time.Date(292277026596, 1, 1, 0, 0, 0, 0, time.UTC)}, {Seq: 3}}, nil},
-		{"../etc", "b", []snapshot.Sample{at(0)}, nil},
-	})
-	if err != nil {
+	if err := s.IngestAll(ctx, t0, []Batch{
+		{Host: "gpu1", Boot: "b", Whole: true, Samples: []snapshot.Sample{
+			at(0), at(0), at(4 * time.Minute), at(6 * time.Minute), at(time.Hour), at(-71 * time.Hour), at(-73 * time.Hour),
+		}},
+		{Host: "gpu1", Boot: "b", Samples: []snapshot.Sample{
+			{Seq: 1, At: time.Unix(0, 0)}, {Seq: 2, At: time.Date(292277026596, 1, 1, 0, 0, 0, 0, time.UTC)}, {Seq: 3},
+		}},
+		{Host: "../etc", Boot: "b", Samples: []snapshot.Sample{at(0)}},
+	}); err != nil {
 		t.Fatal(err)
 	}
-	if want := (Counts{Accepted: 3, Duplicate: 1, Future: 3, Old: 3, Refused: 1}); c != want {
-		t.Errorf("counts are %+v, and should be %+v", c, want)
+	hosts, err := hostTotalsOf(s, t0.Add(-80*time.Hour), t0.Add(80*time.Hour))
+	// The two of now stand for each other, the last one until 5 minutes later; the one of long ago is alone.
+	if err != nil || len(hosts) != 1 || hosts[0].Covered != 4*60+300+50 {
+		t.Errorf("known are %+v (%v)", hosts, err)
 	}
 }
 
@@ -287,11 +305,9 @@ func TestClockOfTheNodeStepsAndBoots(t *testing.T) {
 		}
 	}
 	now := t0.Add(2 * time.Hour)
-	ingest(t, s, now, "gpu1", "one", all)
+	ingestHours(t, s, now, "gpu1", "one", all)
 	again := (&truth{host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0.Add(110 * time.Minute), to: t0.Add(2 * time.Hour), jobs: tr.jobs}).samples()
-	if n := ingest(t, s, now, "gpu1", "two", again); n != len(again) {
-		t.Errorf("%d of %d samples of a new boot are taken", n, len(again))
-	}
+	ingest(t, s, now, "gpu1", "two", again)
 	us, err := userTotalsOf(s, t0, now)
 	if err != nil || len(us) != 1 {
 		t.Fatal(us, err)

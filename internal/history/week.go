@@ -6,19 +6,21 @@ import (
 	"time"
 )
 
+// A week has room for a quarter and an hour after the present, so that fives can be added before it is moved on.
 const (
-	weekFives = (SparkSteps + 1) * 3
-	weekHours = 7*24 + 1
+	weekFives = (SparkSteps + 2) * 3
+	weekHours = 7*24 + 2
 )
 
-// A week is the recent past of one host: the last day in buckets of five minutes
-// and the last week in hours. It is kept in memory, and samples that come change
-// the buckets that they touch.
+// A week is the recent past of one host: the last day in fives and the last week in hours. It is kept in memory, and
+// fives that are written, or still open, are added to it.
 type week struct {
-	five   int64 // number since 1970 of the first bucket
+	five   int64 // number since 1970 of the first five
 	hour   int64 // and of the first hour
-	lo, hi int64 // ms; what changed since the last refresh
 	series map[weekKey]*series
+	// open is the fives that are not closed, as far as they are counted, from number openFrom on.
+	open     []bucket
+	openFrom int64
 }
 
 // A weekKey is one field of a roll-up: of the host, of a GPU, or of a user.
@@ -43,88 +45,50 @@ func (w *week) get(kind byte, id uint32, field int) *series {
 	return w.series[key]
 }
 
-// set replaces the sum of a bucket and changes that of its hour.
-func (s *series) set(five, hour int, v int64) {
-	s.hours[hour] += int32(v) - s.fives[five]
-	s.fives[five] = int32(v)
-}
-
-// touch notes that the time up to to changed.
-func (w *week) touch(from, to int64) {
-	if w.lo > w.hi {
-		w.lo, w.hi = from, to
-		return
-	}
-	w.lo, w.hi = min(w.lo, from), max(w.hi, to)
-}
-
 func wantWeek() wanted {
 	return wanted{kindHost: 1<<hProcCover | 1<<hFree, kindGPU: 1<<gUtil | 1<<gUtilKnown, kindUser: 1 << uHeld}
 }
 
 // weekFrom are the first bucket and the first hour of the week up to a moment.
 func weekFrom(now int64) (five, hour int64) {
-	return (floorDiv(now, 3*fiveMinutes) - SparkSteps) * 3, floorDiv(now, hourMS) - weekHours + 1
+	return (floorDiv(now, 3*fiveMinutes) - SparkSteps) * 3, floorDiv(now, hourMS) - 7*24
 }
 
-// loadWeeks reads the week of those among the hosts, in order of their ids, whose
-// week is not in memory, or cannot be brought up to date there.
+// loadWeeks brings the weeks of hosts, in order of their ids, up to a moment, and reads those that are not in memory.
 func (s *Store) loadWeeks(ctx context.Context, q querier, hosts []*host, now int64) error {
 	five, hour := weekFrom(now)
 	var load []*host
 	for _, h := range hosts {
-		if w := h.week; w == nil || five < w.five || five-w.five > weekFives/2 ||
-			w.lo <= w.hi && floorDiv(w.lo, fiveMinutes) < five {
+		if w := h.week; w == nil || five < w.five || five-w.five > weekFives/2 {
 			h.week = &week{five: five, hour: hour, series: map[weekKey]*series{}}
-			h.week.refreshed(h.lastAt)
 			load = append(load, h)
 		}
 	}
-	if len(load) == 0 {
-		return nil
+	last := floorDiv(now+maxFuture.Milliseconds(), hourMS)
+	visit := func(h *host, t table) { h.week.load(t) }
+	err := s.days(ctx, q, load, floorDiv(hour, 24), floorDiv(last, 24), false, wantWeek(), visit)
+	if err == nil {
+		err = s.hours(ctx, q, load, floorDiv(five, fivesAnHour), last, wantWeek(), visit)
 	}
-	for day := floorDiv(hour, 24); day <= floorDiv(now+maxFuture.Milliseconds(), dayMS); day++ {
-		err := s.tablesOf(ctx, q, load, day, day >= floorDiv(five, fivesADay), wantWeek(), func(h *host, t table) {
-			h.week.load(t)
-		})
-		if err != nil {
-			for _, h := range load {
-				h.week = nil
-			}
-			return fmt.Errorf("reading the week: %w", err)
-		}
-	}
-	return nil
-}
-
-// refresh brings the week of a host up to date with the samples that came.
-func (s *Store) refresh(ctx context.Context, q querier, h *host, now int64) error {
-	five, hour := weekFrom(now)
-	w := h.week
-	w.shift(int(five-w.five), int(hour-w.hour))
-	if w.lo > w.hi {
-		return nil
-	}
-	lo, hi := floorDiv(w.lo, fiveMinutes), min(floorDiv(w.hi, fiveMinutes), w.five+weekFives-1)
-	if lo > hi {
-		return nil
-	}
-	h.reopen(lo*fiveMinutes - maxHold) // the next sample will need it again
-	bs, err := s.buckets(ctx, q, h, lo, hi)
 	if err != nil {
-		return err
+		for _, h := range load {
+			h.week = nil
+		}
+		return fmt.Errorf("reading the week: %w", err)
 	}
-	for i := range bs {
-		w.replace(lo+int64(i), &bs[i])
+	for _, h := range hosts {
+		h.week.apply(0, nil)
+		h.week.shift(int(five-h.week.five), int(hour-h.week.hour))
+		h.week.apply(h.open(s.opts.IdlePercent))
 	}
-	w.refreshed(h.lastAt)
 	return nil
 }
 
-// refreshed notes that everything is counted but what the newest sample stands for
-// after the last bucket.
-func (w *week) refreshed(lastAt int64) {
-	w.lo, w.hi = (w.five+weekFives)*fiveMinutes, lastAt+maxHold
+// apply counts other fives as those that are open.
+func (w *week) apply(from int64, open []bucket) {
+	w.add(w.openFrom, w.open, -1)
+	w.openFrom, w.open = from, open
+	w.add(w.openFrom, w.open, 1)
 }
 
 // shift moves the beginnings of the week on, and forgets people who held nothing since.
@@ -157,57 +121,59 @@ func sum(list []int32) float64 {
 	return float64(total)
 }
 
-// load adds a table from disk; each slot comes once.
+// load adds a table from disk.
 func (w *week) load(t table) {
-	perHour := int(hourMS / t.width)
-	hour := int(floorDiv(t.start, hourMS) - w.hour) // of slot 0
-	five := weekFives                               // of slot 0; out of reach for hours
-	if t.width == fiveMinutes {
-		five = int(floorDiv(t.start, fiveMinutes) - w.five)
-	}
-	first := max(0, -hour*perHour)
-	last := min(t.slots, (weekHours-hour)*perHour)
-	if first >= last {
-		return
-	}
 	want := wantWeek()
 	for i := range t.rows {
 		r := &t.rows[i]
 		for field, col := range r.cols {
-			if !want.has(r.kind, field) || r.kind == kindUser && (col == nil || allZero(col[first:last])) {
+			if !want.has(r.kind, field) || r.kind == kindUser && (col == nil || allZero(col)) {
 				continue
 			}
 			s := w.get(r.kind, r.id, field)
-			for slot := first; slot < last && col != nil; slot++ {
-				v := int32(col[slot])
-				s.hours[hour+slot/perHour] += v
-				if i := five + slot; i >= 0 && i < weekFives {
-					s.fives[i] = v
+			for slot, v := range col {
+				if t.width == fiveMinutes {
+					s.addFive(t.start/fiveMinutes+int64(slot)-w.five, int32(v))
+				} else {
+					s.addHour(t.start/hourMS+int64(slot)-w.hour, int32(v))
 				}
 			}
 		}
 	}
 }
 
-// replace puts a bucket that was added up anew in place of the old one, in the
-// hours too.
-func (w *week) replace(n int64, b *bucket) {
-	i, hour := int(n-w.five), int(floorDiv(n, fivesAnHour)-w.hour)
-	if i < 0 || i >= weekFives || hour < 0 || hour >= weekHours {
-		return
+// addFive adds to a five, if it lies in the week.
+func (s *series) addFive(i int64, v int32) {
+	if i >= 0 && i < weekFives {
+		s.fives[i] += v
 	}
-	for _, s := range w.series {
-		s.set(i, hour, 0)
+}
+
+// addHour adds to an hour, if it lies in the week.
+func (s *series) addHour(i int64, v int32) {
+	if i >= 0 && i < weekHours {
+		s.hours[i] += v
 	}
-	for _, field := range []int{hProcCover, hFree} {
-		w.get(kindHost, 0, field).set(i, hour, b.v[field])
-	}
-	for j := range b.users {
-		w.get(kindUser, b.users[j].user, uHeld).set(i, hour, b.users[j].v[uHeld])
-	}
-	for j := range b.gpus {
-		for _, field := range []int{gUtil, gUtilKnown} {
-			w.get(kindGPU, b.gpus[j].gpu, field).set(i, hour, b.gpus[j].v[field])
+}
+
+// add adds fives, the first of which is numbered from, or takes them away.
+func (w *week) add(from int64, fives []bucket, sign int32) {
+	for i := range fives {
+		b, five := &fives[i], from+int64(i)
+		count := func(s *series, v int64) {
+			s.addFive(five-w.five, sign*int32(v))
+			s.addHour(floorDiv(five, fivesAnHour)-w.hour, sign*int32(v))
+		}
+		for _, field := range []int{hProcCover, hFree} {
+			count(w.get(kindHost, 0, field), b.v[field])
+		}
+		for j := range b.users {
+			count(w.get(kindUser, b.users[j].user, uHeld), b.users[j].v[uHeld])
+		}
+		for j := range b.gpus {
+			for _, field := range []int{gUtil, gUtilKnown} {
+				count(w.get(kindGPU, b.gpus[j].gpu, field), b.gpus[j].v[field])
+			}
 		}
 	}
 }

@@ -276,7 +276,7 @@ func testShrink(t *testing.T, agent *consultest.Agent) {
 		enter(t, admin, "shrink", all[i], nil)
 	}
 	now := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
-	k := &Resolver{StateFile: filepath.Join(t.TempDir(), "inventory.json"), Consul: newConsul(t, ConsulOptions{Address: agent.Address, Service: "shrink"}).Query}
+	k := &remembering{Resolver: Resolver{Consul: newConsul(t, ConsulOptions{Address: agent.Address, Service: "shrink"}).Query}}
 	if inv := k.Resolve(t.Context(), now); len(inv.Hosts) != 10 || len(inv.Problems) != 0 {
 		t.Fatalf("at first: %d hosts, %v", len(inv.Hosts), inv.Problems)
 	}
@@ -304,7 +304,7 @@ func testShrink(t *testing.T, agent *consultest.Agent) {
 func testDown(t *testing.T, agent *consultest.Agent) {
 	enter(t, agent.Admin(), "down", "gpu01", map[string]string{"title": "One"})
 	now := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
-	k := &Resolver{StateFile: filepath.Join(t.TempDir(), "inventory.json"), Consul: newConsul(t, ConsulOptions{Address: agent.Address, Service: "down"}).Query}
+	k := &remembering{Resolver: Resolver{Consul: newConsul(t, ConsulOptions{Address: agent.Address, Service: "down"}).Query}}
 	k.Resolve(t.Context(), now)
 	agent.Stop()
 	inv := k.Resolve(t.Context(), now.Add(12*time.Minute))
@@ -382,8 +382,7 @@ func TestConsulDatacenters(t *testing.T) {
 	}
 
 	now := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
-	k := &Resolver{StateFile: filepath.Join(t.TempDir(), "inventory.json"),
-		Consul: newConsul(t, ConsulOptions{Address: east.Address, Datacenters: []string{"east", "west"}}).Query}
+	k := &remembering{Resolver: Resolver{Consul: newConsul(t, ConsulOptions{Address: east.Address, Datacenters: []string{"east", "west"}}).Query}}
 	k.Resolve(t.Context(), now)
 	west.Stop()
 	inv := k.Resolve(t.Context(), now.Add(time.Minute))

@@ -85,9 +85,9 @@ func TestConsulMisbehaves(t *testing.T) {
 }
 
 // resolverWith returns a keeper that has heard of the hosts from Consul at now.
-func resolverWith(t *testing.T, now time.Time, hosts ...string) *Resolver {
+func resolverWith(t *testing.T, now time.Time, hosts ...string) *remembering {
 	t.Helper()
-	k := &Resolver{StateFile: filepath.Join(t.TempDir(), "inventory.json"), Consul: says(hosts...)}
+	k := &remembering{Resolver: Resolver{Consul: says(hosts...)}}
 	if inv := k.Resolve(t.Context(), now); len(inv.Hosts) != len(hosts) {
 		t.Fatalf("at first: %+v", inv)
 	}

@@ -1,5 +1,5 @@
 // Package inventory answers which hosts should exist, from Consul, from the list in
-// the configuration, or from the drops. It keeps the last known answer, because "no
+// the configuration, or from the drops. The last known answer goes into each one, because "no
 // answer" must never look like "no hosts".
 package inventory
 
@@ -63,9 +63,11 @@ type Inventory struct {
 	// or omitted hosts for lack of permission ("discovery:filtered"). Names were
 	// invalid ("discovery:bad-name"), given twice ("discovery:duplicate") or too
 	// many ("discovery:too-many"). A field was invalid ("discovery:bad-meta",
-	// "discovery:bad-list"). The state file failed ("discovery:state").
+	// "discovery:bad-list").
 	Problems []snapshot.Problem
 	// AsOf is the time of the oldest answer that is part of this one. It is in the
 	// past while a last known answer is used.
 	AsOf time.Time
+	// Known is what to hand to the next call of [Resolver.Resolve].
+	Known Known
 }

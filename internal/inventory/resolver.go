@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"reflect"
 	"slices"
 	"time"
 
-	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/snapshot"
 )
 
@@ -24,13 +21,10 @@ const shrinkTenths = 7
 // source did not answer; [Consul.Query] is one.
 type QueryFunc func(ctx context.Context) (Answer, error)
 
-// A Resolver answers which hosts exist, and remembers the last known ones: a source
+// A Resolver answers which hosts exist, given the last known ones: a source
 // that does not answer, or suddenly names none or far fewer hosts, does not remove
-// hosts from the board. The zero value queries nothing. Two goroutines, or two
-// programs with the same state file, must not use a Resolver at the same time.
+// hosts from the board. The zero value queries nothing.
 type Resolver struct {
-	// StateFile keeps the last known hosts (state/inventory.json); "" for none.
-	StateFile string
 	// Consul and Drops are queried when they are set. The last known hosts of a
 	// source that is not queried are kept, and not shown.
 	Consul, Drops QueryFunc
@@ -40,22 +34,15 @@ type Resolver struct {
 	// AcceptShrink accepts an answer that lacks many hosts. An answer without any
 	// hosts is never accepted.
 	AcceptShrink bool
-
-	write func(path string, data []byte, perm fs.FileMode) (bool, error) // for tests; nil for atomicfile.Write
 }
 
-// Resolve queries all sources and merges their answers with the last known hosts.
+// Resolve queries all sources and merges their answers with what the last inventory knew.
 // Errors are among the problems of the inventory.
-func (r *Resolver) Resolve(ctx context.Context, now time.Time) Inventory {
+func (r *Resolver) Resolve(ctx context.Context, now time.Time, last Known) Inventory {
 	now = now.UTC().Truncate(time.Millisecond)
-	var inv Inventory
-	last, err := readState(r.StateFile, now)
-	if err != nil {
-		inv.Problems = append(inv.Problems, stateProblem("the last known hosts cannot be read", err))
-	}
-	next := maps.Clone(last)
+	last = last.usable(now)
+	inv := Inventory{AsOf: now, Known: maps.Clone(last)}
 	parts := [][]Host{r.List}
-	inv.AsOf = now
 	for _, s := range []struct {
 		source source
 		query  QueryFunc
@@ -66,11 +53,7 @@ func (r *Resolver) Resolve(ctx context.Context, now time.Time) Inventory {
 		answer, err := s.query(ctx)
 		kept, problems := r.reconcile(s.source, last[s.source], answer, err, now)
 		inv.Problems = append(inv.Problems, problems...)
-		if len(kept) > 0 {
-			next[s.source] = kept
-		} else {
-			delete(next, s.source)
-		}
+		inv.Known[s.source] = kept
 		part := make([]Host, len(kept))
 		for i, h := range kept {
 			part[i] = h.Host
@@ -81,30 +64,7 @@ func (r *Resolver) Resolve(ctx context.Context, now time.Time) Inventory {
 		parts = append(parts, part)
 	}
 	inv.Hosts = merge(parts...)
-	if err := r.remember(last, next); err != nil {
-		inv.Problems = append(inv.Problems, stateProblem("the list of hosts cannot be saved", err))
-	}
 	return inv
-}
-
-func stateProblem(what string, err error) snapshot.Problem {
-	return snapshot.Problem{Code: "discovery:state", Message: snapshot.Text(what+": "+atomicfile.WithCommand(err), snapshot.MaxTextBytes)}
-}
-
-func (r *Resolver) remember(last, next state) error {
-	if r.StateFile == "" || reflect.DeepEqual(last, next) {
-		return nil
-	}
-	data, err := next.encode()
-	if err != nil {
-		return err
-	}
-	write := r.write
-	if write == nil {
-		write = atomicfile.Write
-	}
-	_, err = write(r.StateFile, data, 0o644)
-	return err
 }
 
 // reconcile merges the answer of one source with its last known hosts.
@@ -171,7 +131,7 @@ func (r *Resolver) reconcile(source source, last []keptHost, a Answer, asked err
 	shrunk := len(lacking) > 1 && (expected-len(lacking))*10 < expected*shrinkTenths
 	if shrunk && !r.AcceptShrink {
 		complain("discovery:shrunk", "%s returned only %d of %d known hosts; the others are kept as they were %s ago, until you accept the shorter list (--accept-shrink)",
-			who, expected-len(lacking), expected, age(oldest(lacking), now))
+			who, expected-len(lacking), expected, snapshot.Length(now.Sub(oldest(lacking))))
 		kept = append(kept, lacking...)
 	} else {
 		for _, h := range lacking {
@@ -211,13 +171,14 @@ func (s source) emptyHint() string {
 
 // known describes the last known hosts that replace an answer.
 func known(hosts []keptHost, now time.Time) string {
+	age := snapshot.Length(now.Sub(oldest(hosts)))
 	switch len(hosts) {
 	case 0:
 		return "no hosts are known from before"
 	case 1:
-		return fmt.Sprintf("the last known host is shown, as it was %s ago", age(oldest(hosts), now))
+		return fmt.Sprintf("the last known host is shown, as it was %s ago", age)
 	}
-	return fmt.Sprintf("the last known %d hosts are shown, as they were %s ago", len(hosts), age(oldest(hosts), now))
+	return fmt.Sprintf("the last known %d hosts are shown, as they were %s ago", len(hosts), age)
 }
 
 func oldest(hosts []keptHost) time.Time {
@@ -228,18 +189,4 @@ func oldest(hosts []keptHost) time.Time {
 		}
 	}
 	return t
-}
-
-// age returns the time since t in one unit, rounded down.
-func age(t, now time.Time) string {
-	d := now.Sub(t)
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%d min", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h", int(d.Hours()))
-	}
-	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }

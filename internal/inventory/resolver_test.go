@@ -1,25 +1,35 @@
 package inventory
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"gpuboard/internal/snapshot"
-	"gpuboard/internal/testenv/need"
 )
+
+// remembering resolves with what the last answer left, as a file has it.
+type remembering struct {
+	Resolver
+	known []byte
+}
+
+func (r *remembering) Resolve(ctx context.Context, now time.Time) Inventory {
+	var last Known
+	if r.known != nil {
+		if err := json.Unmarshal(r.known, &last); err != nil {
+			panic(err)
+		}
+	}
+	inv := r.Resolver.Resolve(ctx, now, last)
+	r.known, _ = json.Marshal(inv.Known)
+	return inv
+}
 
 var (
 	t0     = time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
@@ -139,14 +149,13 @@ func TestResolver(t *testing.T) {
 			{0, says("a", "b"), false, "a b", "", 0},
 			{120, says("a"), false, "a b†120", "", 120},
 			{-60, fails(errOut), false, "a b†-60", "discovery:unreachable", -60},
-			{-60 + day, fails(errOut), false, "a b†120", "discovery:unreachable", 120},
+			{-60 + day, fails(errOut), false, "a", "discovery:unreachable", -60},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "inventory.json")
+			var k remembering
 			for _, s := range steps {
-				// A new keeper at each step: all that it knows is in the file.
-				k := &Resolver{StateFile: file, Consul: s.consul, AcceptShrink: s.accept}
+				k.Resolver = Resolver{Consul: s.consul, AcceptShrink: s.accept}
 				now := t0.Add(time.Duration(s.minute) * time.Minute)
 				inv := k.Resolve(t.Context(), now)
 				if got := shown(inv); got != s.want {
@@ -165,7 +174,7 @@ func TestResolver(t *testing.T) {
 
 // Flapping, of a host and of Consul as a whole, must not make a host come and go.
 func TestResolverFlapping(t *testing.T) {
-	k := &Resolver{StateFile: filepath.Join(t.TempDir(), "inventory.json"), Consul: says(fleet(4)...)}
+	k := &remembering{Resolver: Resolver{Consul: says(fleet(4)...)}}
 	k.Resolve(t.Context(), t0)
 	for i := range 40 {
 		switch i % 4 {
@@ -189,7 +198,6 @@ func TestResolverFlapping(t *testing.T) {
 }
 
 func TestResolverMergesItsSources(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "inventory.json")
 	list, _ := List([]Entry{{Name: "a", Title: "listed"}})
 	drops := func(names ...string) QueryFunc {
 		return func(context.Context) (Answer, error) {
@@ -197,7 +205,7 @@ func TestResolverMergesItsSources(t *testing.T) {
 			return Answer{Hosts: h, Problems: p}, nil
 		}
 	}
-	k := &Resolver{StateFile: file, List: list, Consul: says("a", "b"), Drops: drops("b", "c", "d", "E")}
+	k := &remembering{Resolver: Resolver{List: list, Consul: says("a", "b"), Drops: drops("b", "c", "d", "E")}}
 	if got := shown(k.Resolve(t.Context(), t0)); got != "a b c d e" {
 		t.Fatalf("shown %q", got)
 	}
@@ -223,7 +231,7 @@ func TestResolverMergesItsSources(t *testing.T) {
 		t.Errorf("%q, %+v", got, inv.Hosts)
 	}
 	// No drops yet is how every site begins.
-	k = &Resolver{Drops: drops()}
+	k = &remembering{Resolver: Resolver{Drops: drops()}}
 	if inv := k.Resolve(t.Context(), t0); len(inv.Problems) > 0 {
 		t.Errorf("no drops: %v", inv.Problems)
 	}
@@ -232,8 +240,7 @@ func TestResolverMergesItsSources(t *testing.T) {
 func TestResolverKeepsEveryField(t *testing.T) {
 	h := Host{Name: "a", Title: `"T" <b>`, Group: "g", Owner: "o", Note: "n\\", Address: "-p 22 a", Datacenter: "dc1", Tags: []string{"x", "y"},
 		ExpectedGPUs: 8, Check: Critical, CheckOutput: "out", Maintenance: true, MaintenanceReason: "why"}
-	k := &Resolver{StateFile: filepath.Join(t.TempDir(), "inventory.json"),
-		Consul: func(context.Context) (Answer, error) { return Answer{Hosts: []Host{h}}, nil }}
+	k := &remembering{Resolver: Resolver{Consul: func(context.Context) (Answer, error) { return Answer{Hosts: []Host{h}}, nil }}}
 	k.Resolve(t.Context(), t0)
 	k.Consul = fails(errOut)
 	if d := cmp.Diff([]Host{h}, k.Resolve(t.Context(), t0.Add(time.Hour)).Hosts); d != "" {
@@ -241,125 +248,19 @@ func TestResolverKeepsEveryField(t *testing.T) {
 	}
 }
 
-func TestResolverStateFile(t *testing.T) {
-	whole := func() []byte {
-		data, err := state{fromConsul: {{Host: Host{Name: "a"}, SeenAt: t0}}}.encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
-	}()
-	for name, content := range map[string]string{
-		"empty":           "",
-		"cut":             string(whole[:len(whole)/2]),
-		"doubled":         string(whole) + string(whole),
-		"binary":          "\x00\xff\xfe",
-		"wrong types":     `{"schema":1,"sources":{"consul":[{"name":7}]}}`,
-		"newer":           strings.Replace(string(whole), `"schema":1`, `"schema":2`, 1),
-		"a hostile name":  strings.Replace(string(whole), `"a"`, `"../../x"`, 1),
-		"deep":            strings.Repeat("[", 1<<20),
-		"an absurd time":  strings.Replace(string(whole), "2026-11-20T06", "2026-99-20T06", 1),
-		"nothing but {}":  "{}",
-		"of another kind": "[]",
-	} {
-		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "inventory.json")
-			if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			k := &Resolver{StateFile: file, Consul: fails(errOut)}
-			inv := k.Resolve(t.Context(), t0)
-			if len(inv.Hosts) > 0 || !slices.Equal(codes(inv.Problems), []string{"discovery:state", "discovery:unreachable"}) {
-				t.Errorf("%+v", inv)
-			}
-			// It mends itself with the next answer.
-			k.Consul = says("b")
-			k.Resolve(t.Context(), t0.Add(time.Minute))
-			k.Consul = fails(errOut)
-			if inv := k.Resolve(t.Context(), t0.Add(2*time.Minute)); shown(inv) != "b" {
-				t.Errorf("afterwards: %+v", inv)
-			}
-		})
-	}
-	t.Run("a pipe", func(t *testing.T) {
-		file := filepath.Join(t.TempDir(), "inventory.json")
-		if err := syscall.Mkfifo(file, 0o600); err != nil {
-			need.Skip(t, err.Error())
-		}
-		k := &Resolver{StateFile: file, Consul: fails(errOut)}
-		if inv := k.Resolve(t.Context(), t0); !slices.Contains(codes(inv.Problems), "discovery:state") ||
-			!strings.HasSuffix(inv.Problems[0].Message, "mv -T "+file+" "+file+".aside") {
-			t.Errorf("%+v", inv)
-		}
-	})
-	t.Run("none yet", func(t *testing.T) {
-		file := filepath.Join(t.TempDir(), "inventory.json")
-		k := &Resolver{StateFile: file, Consul: fails(errOut)}
-		if inv := k.Resolve(t.Context(), t0); !slices.Equal(codes(inv.Problems), []string{"discovery:unreachable"}) {
-			t.Errorf("%+v", inv)
-		}
-		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("a file about nothing was written: %v", err)
-		}
-	})
-	t.Run("the disk is full", func(t *testing.T) {
-		k := &Resolver{StateFile: filepath.Join(t.TempDir(), "inventory.json"), Consul: says("a"),
-			write: func(string, []byte, fs.FileMode) (bool, error) { return false, syscall.ENOSPC }}
-		if inv := k.Resolve(t.Context(), t0); shown(inv) != "a" || !slices.Equal(codes(inv.Problems), []string{"discovery:state"}) {
-			t.Errorf("%+v", inv)
-		}
-	})
-}
-
-func FuzzState(f *testing.F) {
-	seed, err := state{
-		fromConsul: {{Host: Host{Name: "a", Title: "t", Tags: []string{"x"}, Check: Passing, ExpectedGPUs: 8}, SeenAt: t0},
-			{Host: Host{Name: "b", GoneSince: t0}, SeenAt: t0}},
-		fromDrops: {{Host: Host{Name: "a"}, SeenAt: t0}},
-	}.encode()
+// A damaged state may name what is no host, or a time that has not come.
+func TestWhatIsKnownIsUsable(t *testing.T) {
+	var last Known
+	err := json.Unmarshal([]byte(`{"consul": [
+		{"name": "b", "seen_at": "2026-11-20T05:00:00Z", "gone_since": "2999-01-01T00:00:00Z"},
+		{"name": "../../x", "seen_at": "2026-11-20T05:00:00Z"}, {"name": "A", "seen_at": "2026-11-20T05:00:00Z"},
+		{"name": "a", "seen_at": "2999-01-01T00:00:00Z"}, {"name": "a", "seen_at": "2026-11-20T05:00:00Z"}
+	], "elsewhere": [{"name": "c"}]}`), &last)
 	if err != nil {
-		f.Fatal(err)
+		t.Fatal(err)
 	}
-	for _, s := range []string{string(seed), "", "{}", `{"schema":1}`, `{"schema":1,"sources":{"consul":[{"name":"A","gone_since":"2999-01-01T00:00:00Z"},{"name":"a"}]}}`} {
-		f.Add([]byte(s))
+	inv := (&Resolver{Consul: fails(errOut)}).Resolve(t.Context(), t0, last)
+	if got := shown(inv); got != "a b†0" || !inv.AsOf.Equal(t0) || len(last["consul"]) != 5 {
+		t.Errorf("%q as of %s; what was known has %d hosts", got, inv.AsOf, len(last["consul"]))
 	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := decodeState(data, t0)
-		if err != nil {
-			return
-		}
-		for from, hosts := range s {
-			if len(hosts) == 0 || len(hosts) > 2*MaxHosts || !slices.Contains([]source{fromConsul, fromDrops}, from) {
-				t.Fatalf("%d hosts of %q", len(hosts), from)
-			}
-			for i, h := range hosts {
-				if name, err := snapshot.ParseHost(h.Name); err != nil || name != h.Name {
-					t.Fatalf("host %q: %v", h.Name, err)
-				}
-				if i > 0 && hosts[i-1].Name >= h.Name {
-					t.Fatalf("%q comes after %q", h.Name, hosts[i-1].Name)
-				}
-				if h.SeenAt.After(t0) || h.SeenAt.IsZero() || h.GoneSince.After(t0) {
-					t.Fatalf("%s: seen %s, gone %s", h.Name, h.SeenAt, h.GoneSince)
-				}
-				for _, text := range append([]string{h.Title, h.Group, h.Owner, h.Note, h.Address, h.CheckOutput, h.MaintenanceReason}, h.Tags...) {
-					if snapshot.Text(text, snapshot.MaxTextBytes) != text {
-						t.Fatalf("%s: not safe to print: %q", h.Name, text)
-					}
-				}
-			}
-		}
-		again, err := s.encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := decodeState(again, t0)
-		if err != nil {
-			t.Fatalf("reading what was written: %v\n%s", err, again)
-		}
-		third, err := back.encode()
-		if err != nil || !bytes.Equal(again, third) || !maps.EqualFunc(s, back, func(a, b []keptHost) bool { return cmp.Equal(a, b) }) {
-			t.Fatalf("not the same after a round trip: %v\n%s\n%s", err, again, third)
-		}
-	})
 }

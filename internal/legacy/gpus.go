@@ -55,7 +55,8 @@ func (r *reader) gpus(data []byte) (gpus []snapshot.GPU, all bool, last time.Tim
 			return true
 		}
 		g := snapshot.GPU{Index: index, UUID: text(f[1]), Name: text(f[2]),
-			MemoryUsed: reading[int64](f[3]), MemoryTotal: reading[int64](f[4]), UtilizationGPU: reading[int](f[5]), UtilizationMemory: reading[int](f[6]), Temperature: reading[int](f[7])}
+			MemoryUsed: reading[int64](f[3]), MemoryTotal: reading[int64](f[4])}
+		g.UtilizationGPU, g.UtilizationMemory, g.Temperature = reading[int](f[5]), reading[int](f[6]), reading[int](f[7])
 		if g.MemoryUsed != nil && g.MemoryTotal != nil && *g.MemoryTotal >= *g.MemoryUsed {
 			g.MemoryFree = new(*g.MemoryTotal - *g.MemoryUsed)
 		}

@@ -61,7 +61,7 @@ func TestRead(t *testing.T) {
 	}
 	want := snapshot.GPU{
 		Index: 2, UUID: "GPU-a7000002-aaaa-bbbb-cccc-000000000002", Name: "NVIDIA A100-SXM4-40GB", MemoryUsed: new(int64(40214)),
-		MemoryTotal: new(int64(40960)), MemoryFree: new(int64(746)), UtilizationGPU: new(55), UtilizationMemory: new(30), Temperature: new(59), Health: snapshot.HealthOK,
+		MemoryTotal: new(int64(40960)), MemoryFree: new(int64(746)), Readings: snapshot.Readings{UtilizationGPU: new(55), UtilizationMemory: new(30), Temperature: new(59)}, Health: snapshot.HealthOK,
 	}
 	if diff := cmp.Diff(want, atlas.GPUs[2]); diff != "" {
 		t.Errorf("GPU 2 (-want +got):\n%s", diff)

@@ -139,7 +139,7 @@ func (r *consulReporter) judge(c cycle) (check inventory.Check, output string) {
 		Hosts:   []inventory.Host{{Name: c.snap.Host}},
 		Reports: map[string]board.Report{c.snap.Host: {Snapshot: c.snap, SeenAt: at}},
 	})
-	output = fmt.Sprintf("%d GPUs, %d free", b.Totals.GPUs, b.Totals.Free())
+	output = b.Totals.FreeOf() + " free"
 	if !r.pushes {
 		output += " (collected; no drop is set)"
 	}

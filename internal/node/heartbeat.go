@@ -3,6 +3,7 @@ package node
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,7 +30,7 @@ type Heartbeat struct {
 	Host    string        `json:"host"`
 	Every   time.Duration `json:"every_ns"`
 	Started time.Time     `json:"started"`
-	Beat    time.Time     `json:"beat,omitzero"` // the end of the last cycle; zero during the first
+	Beat    time.Time     `json:"beat,omitzero"` // the end of the last cycle; zero until the first push has ended
 	Version string        `json:"version"`
 	// Unit is the systemd unit whose main process the loop is; "" for none.
 	Unit string `json:"unit,omitempty"`
@@ -42,9 +43,9 @@ type Heartbeat struct {
 type Pushes struct {
 	// Worked is the last push that worked, also of an earlier loop.
 	Worked time.Time `json:"worked,omitzero"`
-	// Since is the end of the first cycle of those that ended like the last one.
+	// Since is the end of the first of the cycles in a row that ended like the newest; zero before any has ended.
 	Since time.Time `json:"since,omitzero"`
-	// Error is why the last cycle failed, or "", with its code and with what to do.
+	// Error is why the newest cycle failed, "" if it did not. Code and Hint belong to it.
 	Error string `json:"error,omitempty"`
 	Code  string `json:"code,omitempty"`
 	Hint  string `json:"hint,omitempty"`
@@ -55,7 +56,13 @@ func (p *Pushes) record(c cycle, now time.Time) {
 	err, code, doing := c.pushErr, publisher.CodeLost, ""
 	if c.collectErr != nil {
 		err, code, doing = c.collectErr, "spool:unwritable", "collecting: "
+	} else if c.pushed && err == nil {
+		p.Worked = now
 	}
+	if unread := c.unread(); unread != nil && err == nil {
+		err, code, doing = errors.New(unread.Message), unread.Code, "collecting: "
+	}
+
 	failed := err != nil
 	if p.Since.IsZero() || failed != (p.Error != "") {
 		p.Since = now
@@ -64,12 +71,10 @@ func (p *Pushes) record(c cycle, now time.Time) {
 	if failed {
 		p.Error = snapshot.Text(doing+err.Error(), snapshot.MaxTextBytes)
 		p.Code, p.Hint = cmp.Or(failure.CodeOf(err), code), failure.Printable(failure.Explain(err).Hint)
-	} else if c.pushed {
-		p.Worked = now
 	}
 }
 
-// Failure says since when nothing is sent, and why.
+// Failure says since when something fails, and why.
 func (p *Pushes) Failure() string {
 	worked := "no push has worked yet"
 	if !p.Worked.IsZero() {
@@ -86,12 +91,6 @@ func (b Heartbeat) Age(now time.Time) time.Duration {
 // Hangs reports whether the loop has missed so many cycles that its own watchdog, which ends it
 // after two, does not work either.
 func (b Heartbeat) Hangs(now time.Time) bool { return b.Age(now) > 3*b.Every+time.Minute }
-
-// NotPushing reports whether somebody should know that pushes fail. A failure after a push that
-// worked may pass within a few intervals.
-func (b Heartbeat) NotPushing(now time.Time) bool {
-	return b.Push.Error != "" && (b.Push.Worked.IsZero() || now.Sub(b.Push.Since) > max(3*b.Every, time.Minute))
-}
 
 // alive reports whether the process that wrote the heartbeat still runs.
 func (b Heartbeat) alive() bool { return b.Start == "" || startTime(b.PID) == b.Start }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"gpuboard/collector"
@@ -16,9 +17,6 @@ import (
 	"gpuboard/internal/spool"
 	"gpuboard/publisher"
 )
-
-// MinInterval is the shortest interval: on a node with many GPUs nvidia-smi takes about a second.
-const MinInterval = 2 * time.Second
 
 // A Loop collects a snapshot and pushes it, once or at every interval.
 type Loop struct {
@@ -31,26 +29,46 @@ type Loop struct {
 	spool     *spool.Spool
 	log       *failure.Log
 	beat      Heartbeat
-	slow      error // the last cycle lasted longer than the interval
+	pace      *pace // nil: there is one cycle
+	slow      error // the last reading lasted longer than the interval
+	last      cycle
+
+	// One push at a time runs beside the readings.
+	pushLimit time.Duration    // a push that takes longer hangs
+	overdue   <-chan time.Time // fires at that limit; nil while no push runs
+	attempts  chan error       // errors of attempts that are made again
+	ended     chan error       // the outcome of the push
+	missed    bool             // the push may lack the newest snapshot
 }
 
-// A cycle is the outcome of collecting and pushing once.
+// A cycle is the newest reading and the newest push.
 type cycle struct {
 	snap       *snapshot.Snapshot // nil when there is none
 	collectErr error
-	pushed     bool // a push was tried
-	pushErr    error
+	pushed     bool  // the newest push has ended
+	pushErr    error // of the newest push; while it runs and has not failed, of the one before
+}
+
+// unread is why the GPUs or their users could not be read; nil if they could.
+func (c cycle) unread() *snapshot.Problem {
+	if c.snap == nil {
+		return nil
+	}
+	for i, p := range c.snap.Errors {
+		area, _, _ := strings.Cut(p.Code, ":")
+		if area == "ps" || !c.snap.GPUsComplete && (area == "smi" || p.Code == "gpu:hung") {
+			return &c.snap.Errors[i]
+		}
+	}
+	return nil
 }
 
 // Loop opens the loop of the node: its spool and its lock. once is for a single cycle, of which the
 // interval is known only if it is set.
 func (n Node) Loop(once bool) (l *Loop, err error) {
-	every := n.Config.Duration("every")
-	if every < MinInterval {
+	every := n.Config.Duration("every") // 0 for auto
+	if every < MinInterval && n.Config.String("every") != "auto" {
 		return nil, failure.Usage("", "every from %s: %v is less than %v", n.Config.Origin("every"), every, MinInterval)
-	}
-	if once && !n.Config.Given("every") {
-		every = 0
 	}
 	host, err := n.Host()
 	if err != nil {
@@ -58,17 +76,23 @@ func (n Node) Loop(once bool) (l *Loop, err error) {
 	}
 	pid := os.Getpid()
 	l = &Loop{
-		dir: n.dir(), now: n.Now, collector: n.Collector(host, every), log: failure.NewLog(n.Stderr, n.Now),
+		pushLimit: n.Config.Duration("push_timeout") + 30*time.Second,
+		attempts:  make(chan error, 1), ended: make(chan error, 1),
+		dir: n.dir(), now: n.Now, collector: n.Collector(host, !once), log: failure.NewLog(n.Stderr, n.Now),
 		beat: Heartbeat{
 			PID: pid, Start: startTime(pid), Host: host, Every: every, Started: n.Now().UTC(),
 			Version: n.Version, Unit: unit(n.Getenv), Settings: n.loopSettings(),
 		},
 	}
+	if !once {
+		l.pace = &pace{fixed: every}
+		l.beat.Every = l.pace.interval()
+	}
 	if to := n.Config.String("to"); to != "" {
 		if target, err := publisher.ParseTarget(to); err == nil && target.Scheme == "sftp" && target.User == "" && !once {
 			l.log.Say(fmt.Sprintf("%s names no user: the one with whom ssh %s logs in is taken; sftp://USER@… names another", to, target.Host))
 		}
-		if l.publisher, err = n.Publisher(every > 0 && every <= publisher.KeepBelow); err != nil {
+		if l.publisher, err = n.Publisher(!once && every <= publisher.KeepBelow, l.failing); err != nil {
 			return nil, err
 		}
 	}
@@ -102,109 +126,180 @@ func (l *Loop) Close() {
 
 // Once runs one cycle and returns its snapshot, or the first error.
 func (l *Loop) Once(ctx context.Context) (*snapshot.Snapshot, error) {
-	c := l.collectAndPush(ctx)
+	l.collect(ctx)
+	if l.push(ctx) {
+		l.last.pushErr = <-l.ended
+	}
 	var reportErr error
 	if l.consul != nil && ctx.Err() == nil {
-		if err := l.consul.report(ctx, c); err != nil {
+		if err := l.consul.report(ctx, l.last); err != nil {
 			reportErr = &failure.Error{Exit: failure.ExitTryAgain, Err: fmt.Errorf("telling Consul: %w", err), Hint: failure.Explain(err).Hint}
 		}
 	}
-	if err := cmp.Or(c.collectErr, c.pushErr, reportErr); err != nil {
+	if err := cmp.Or(l.last.collectErr, l.last.pushErr, reportErr); err != nil {
 		return nil, err
 	}
-	return c.snap, nil
+	return l.last.snap, nil
 }
 
 // Run works until the context ends. The first cycle begins at once, because a node that was
 // restarted should be back on the page; the others begin at the host's own offset within the
-// interval, because a thousand nodes should not push in the same second.
+// interval, because a thousand nodes should not push in the same second. A push that waits for
+// its server does not keep the node from being read. It sends the newest file when it gets through.
 func (l *Loop) Run(ctx context.Context) (err error) {
 	if l.consul != nil {
 		stop := l.consul.start()
 		defer func() { stop(err) }()
 	}
-	// The state of the pushes goes on where an earlier loop pushed to the same drop.
+	// An earlier loop may have pushed to the same drop.
 	if old, err := ReadHeartbeat(l.dir); err == nil && old.Settings["to"] == l.beat.Settings["to"] {
-		l.beat.Push = old.Push
+		l.beat.Push.Worked = old.Push.Worked
 	}
 	l.writeHeartbeat()
-	for {
-		began := l.now()
-		if err := l.watched(ctx); err != nil {
-			return err
-		}
-		now := l.now()
-		if ctx.Err() == nil { // else the cycle was cut short
-			l.slow = slow(now.Sub(began), l.beat.Every)
-			l.log.Report("interval", codeSlow, l.slow)
-		}
+
+	for next := time.After(0); ; {
 		select {
-		case <-time.After(publisher.UntilPush(l.beat.Host, l.beat.Every, now)):
+		case <-next:
+			if err := l.read(ctx); err != nil {
+				return err
+			}
+			if !l.push(ctx) {
+				l.report(ctx)
+			}
+			next = time.After(publisher.UntilPush(l.beat.Host, l.beat.Every, l.now()))
+		case l.last.pushErr = <-l.attempts:
+			l.record(ctx)
+		case err := <-l.ended:
+			l.pushEnded(ctx, err)
+		case <-l.overdue:
+			return hangs("push", l.pushLimit)
 		case <-ctx.Done():
+			if l.overdue != nil {
+				select {
+				case <-l.ended:
+				case <-l.overdue:
+				}
+			}
 			return nil
 		}
 	}
 }
 
+// read reads the node with a time limit. What hangs in spite of its own limits must not hold the
+// lock forever: the loop ends, and check or systemd starts another.
+func (l *Loop) read(ctx context.Context) error {
+	began, limit := l.now(), 2*l.beat.Every+30*time.Second
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.collect(ctx)
+	}()
+	select {
+	case <-done:
+	case <-time.After(limit):
+		return hangs("reading", limit)
+	}
+	if ctx.Err() == nil { // else it was cut short
+		l.slow = slow(l.now().Sub(began), l.beat.Every)
+		l.log.Report("interval", codeSlow, l.slow)
+	}
+	return nil
+}
+
+func hangs(what string, limit time.Duration) error {
+	return &failure.Error{
+		Exit: failure.ExitTryAgain, Code: "loop:hangs",
+		Err:  fmt.Errorf("one %s took longer than %v", what, limit),
+		Hint: "gpuboard check starts the loop again",
+	}
+}
+
 const codeSlow = "loop:slow"
 
-// slow is an error when a cycle lasted longer than the interval. Cycles never overlap.
+// slow is an error when a reading lasted longer than the interval. Readings never overlap.
 func slow(took, every time.Duration) error {
 	if took <= every {
 		return nil
 	}
-	return fmt.Errorf("a cycle took %v, and one begins every %v: moments left out: %d", took.Round(100*time.Millisecond), every, took/every)
+	return fmt.Errorf("reading the node took %v, and a reading begins every %v: moments left out: %d",
+		took.Round(100*time.Millisecond), every, took/every)
 }
 
-// watched runs one cycle with a time limit. A cycle that hangs in spite of its own limits must not
-// hold the lock forever: the loop ends, and check or systemd starts another.
-func (l *Loop) watched(ctx context.Context) error {
-	limit := 2*l.beat.Every + 30*time.Second
-	done := make(chan struct{})
+// collect takes a snapshot and spools it.
+func (l *Loop) collect(ctx context.Context) {
+	began := l.now()
+	snap, err := l.collector.Collect(ctx)
+	if err == nil {
+		if l.pace != nil {
+			l.pace.took(l.now().Sub(began))
+			l.beat.Every = l.pace.interval()
+		}
+		snap.IntervalSeconds = int(l.beat.Every / time.Second)
+		if l.slow != nil {
+			snap.Errors = append(snap.Errors, snapshot.Problem{Code: codeSlow, Message: l.slow.Error()})
+		}
+		err = Add(l.spool, snap)
+	}
+	l.last.snap, l.last.collectErr = snap, err
+}
+
+// push begins to push what the spool holds, also from before, and reports whether it did.
+func (l *Loop) push(ctx context.Context) (begun bool) {
+	l.missed = l.overdue != nil
+	if l.publisher == nil || l.missed || ctx.Err() != nil {
+		return false
+	}
+	l.overdue, l.last.pushed = time.After(l.pushLimit), false
 	go func() {
-		defer close(done)
-		l.cycle(ctx)
+		_, err := l.publisher.Publish(ctx, l.spool)
+		l.ended <- err
 	}()
+	return true
+}
+
+// failing takes the error of an attempt that is made again. It replaces an error that was not read yet.
+func (l *Loop) failing(err error) {
+	l.forgetAttempts()
+	l.attempts <- err
+}
+
+func (l *Loop) forgetAttempts() {
 	select {
-	case <-done:
-		return nil
-	case <-time.After(limit):
-		return &failure.Error{Exit: failure.ExitTryAgain, Code: "loop:hangs", Err: fmt.Errorf("one cycle took longer than %v", limit),
-			Hint: "gpuboard check starts the loop again"}
+	case <-l.attempts:
+	default:
 	}
 }
 
-// cycle runs one cycle of a loop and records its outcome.
-func (l *Loop) cycle(ctx context.Context) {
-	c := l.collectAndPush(ctx)
-	l.log.Report("collecting", "spool:unwritable", c.collectErr)
-	l.beat.Beat = l.now().UTC()
-	if ctx.Err() == nil { // else the cycle was cut short
-		l.beat.Push.record(c, l.beat.Beat)
+// pushEnded takes the outcome of a push. If it may lack the newest snapshot, another push begins; after an error,
+// the next cycle begins it.
+func (l *Loop) pushEnded(ctx context.Context, err error) {
+	l.forgetAttempts()
+	l.overdue, l.last.pushed, l.last.pushErr = nil, true, err
+	l.report(ctx)
+	l.log.Report("publishing", publisher.CodeLost, err)
+	if l.missed && err == nil {
+		l.push(ctx)
+	}
+}
+
+// report logs a cycle, writes the heartbeat, and reports to Consul. The first cycle lasts until its push has ended.
+func (l *Loop) report(ctx context.Context) {
+	l.log.Report("collecting", "spool:unwritable", l.last.collectErr)
+	if l.overdue == nil || !l.beat.Beat.IsZero() {
+		l.beat.Beat = l.now().UTC()
+	}
+	l.record(ctx)
+	if l.consul != nil && ctx.Err() == nil {
+		l.consul.send(l.last)
+	}
+}
+
+// record writes the heartbeat, with the outcome of a cycle that was not cut short.
+func (l *Loop) record(ctx context.Context) {
+	if ctx.Err() == nil {
+		l.beat.Push.record(l.last, l.now().UTC())
 	}
 	l.writeHeartbeat()
-	if c.pushed {
-		l.log.Report("publishing", publisher.CodeLost, c.pushErr)
-	}
-	if l.consul != nil && ctx.Err() == nil {
-		l.consul.send(c)
-	}
-}
-
-// collectAndPush collects a snapshot, spools it, and pushes what the spool holds, also from before.
-func (l *Loop) collectAndPush(ctx context.Context) (c cycle) {
-	c.snap, c.collectErr = l.collector.Collect(ctx)
-	if c.collectErr == nil {
-		if l.slow != nil {
-			c.snap.Errors = append(c.snap.Errors, snapshot.Problem{Code: codeSlow, Message: l.slow.Error()})
-		}
-		c.collectErr = Add(l.spool, c.snap)
-	}
-	c.pushed = l.publisher != nil && ctx.Err() == nil
-	if c.pushed {
-		_, c.pushErr = l.publisher.Publish(ctx, l.spool)
-	}
-	return c
 }
 
 func (l *Loop) writeHeartbeat() {

@@ -3,6 +3,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,8 @@ type Node struct {
 	Stderr  io.Writer
 	// SSHConfig asks OpenSSH for its configuration of a host.
 	SSHConfig func(ctx context.Context, host string) ([]byte, error)
+	// Machine changes what the collector reads; nil for this machine.
+	Machine func(*collector.Options)
 }
 
 // Host is the node's name.
@@ -42,21 +45,25 @@ func (n Node) Host() (string, error) {
 	return host, nil
 }
 
-// Collector makes the collector of a host. every is the interval, 0 for a single snapshot.
-func (n Node) Collector(host string, every time.Duration) *collector.Collector {
+// Collector makes the collector of a host, for a loop or for a single snapshot.
+func (n Node) Collector(host string, loop bool) *collector.Collector {
 	journal := "" // a single run would start a process each time
-	if every > 0 {
+	if loop {
 		journal = "journalctl"
 	}
 	cfg := n.Config
-	return collector.New(collector.Options{
-		Host: host, Version: n.Version, Interval: every,
+	o := collector.Options{
+		Host: host, Version: n.Version,
 		NvidiaSMI: cfg.String("nvidia_smi"), PS: cfg.String("ps"),
 		SMIBudget: cfg.Duration("nvidia_smi_timeout"),
 		Journal:   journal,
 		StateFile: filepath.Join(cfg.String("spool"), "nvidia-smi.json"),
 		Now:       n.Now,
-	})
+	}
+	if n.Machine != nil {
+		n.Machine(&o)
+	}
+	return collector.New(o)
 }
 
 // Collect takes a single snapshot.
@@ -65,7 +72,7 @@ func (n Node) Collect(ctx context.Context) (*snapshot.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return n.Collector(host, 0).Collect(ctx)
+	return n.Collector(host, false).Collect(ctx)
 }
 
 // dir is the directory of the spool.
@@ -97,8 +104,9 @@ func Add(s *spool.Spool, snap *snapshot.Snapshot) error {
 	return nil
 }
 
-// Publisher makes the publisher to the drop. keep holds the connection between pushes.
-func (n Node) Publisher(keep bool) (*publisher.Publisher, error) {
+// Publisher makes the publisher to the drop. keep holds the connection between pushes. failing is
+// [publisher.Options.Failing].
+func (n Node) Publisher(keep bool, failing func(error)) (*publisher.Publisher, error) {
 	cfg := n.Config
 	if cfg.String("to") == "" {
 		return nil, failure.Usage("gpuboard publish --to sftp://user@web/path, or set to: in the configuration", "no drop to publish to")
@@ -117,6 +125,7 @@ func (n Node) Publisher(keep bool) (*publisher.Publisher, error) {
 		ResolveConfig: n.SSHConfig,
 		StateDir:      filepath.Join(cfg.String("spool"), "push"),
 		Log:           slog.New(slog.NewTextHandler(n.Stderr, nil)),
+		Failing:       failing,
 	})
 }
 
@@ -174,7 +183,7 @@ func (n Node) consulReporter(log *failure.Log) (*consulReporter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if every := n.Config.Duration("every"); reg.TTL <= every {
+	if every := cmp.Or(n.Config.Duration("every"), MaxAuto); reg.TTL <= every {
 		return nil, failure.Usage("", "register.ttl from %s: %v is not longer than the interval of %v, so the node would always be late", n.Config.Origin("register.ttl"), reg.TTL, every)
 	}
 	consul, err := n.Config.NewConsul()

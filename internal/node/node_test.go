@@ -237,9 +237,9 @@ func TestJudge(t *testing.T) {
 		check inventory.Check
 		want  string
 	}{
-		{"all free", cycle{snap: gpus("A100", "A100")}, inventory.Passing, "2 GPUs, 2 free"},
-		{"one in use", cycle{snap: busy}, inventory.Passing, "2 GPUs, 1 free"},
-		{"no GPUs", cycle{snap: gpus()}, inventory.Passing, "0 GPUs, 0 free"},
+		{"all free", cycle{snap: gpus("A100", "A100")}, inventory.Passing, "2 of 2 GPUs free"},
+		{"one in use", cycle{snap: busy}, inventory.Passing, "1 of 2 GPUs free"},
+		{"no GPUs", cycle{snap: gpus()}, inventory.Passing, "0 of 0 GPUs free"},
 		{"not read", cycle{snap: faulty}, inventory.Warning, "GPU 1: it is lost (+1 more)"},
 		{"not pushed", cycle{snap: faulty, pushErr: errors.New("no route")}, inventory.Warning, "collected, and not delivered: no route"},
 		{"not spooled", cycle{snap: busy, collectErr: errors.New("disk full")}, inventory.Warning, "collecting: disk full"},
@@ -250,7 +250,7 @@ func TestJudge(t *testing.T) {
 		}
 	}
 	r.pushes = false
-	if _, output := r.judge(cycle{snap: busy}); output != "2 GPUs, 1 free (collected; no drop is set)" {
+	if _, output := r.judge(cycle{snap: busy}); output != "1 of 2 GPUs free (collected; no drop is set)" {
 		t.Errorf("without a drop: %s", output)
 	}
 }

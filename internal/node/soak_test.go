@@ -112,7 +112,11 @@ func soakLoop(s *soak.Soak, drop, to, identity, knownHosts string) {
 	}
 	defer l.Close()
 	s.Grow = []string{s.Path("spool"), drop}
-	s.Run(func() { l.cycle(t.Context()) })
+	s.Run(func() {
+		l.collect(t.Context())
+		l.push(t.Context())
+		l.pushEnded(t.Context(), <-l.ended)
+	})
 	if log.Len() > 0 {
 		t.Errorf("it said:\n%s", log.String())
 	}

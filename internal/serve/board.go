@@ -7,15 +7,9 @@ import (
 	"gpuboard/sitegen/data"
 )
 
-// The files that say which hosts and GPUs there are, and what is booked.
-const (
-	boardPath    = "api/v1/board.json"
-	bookingsPath = "api/v1/bookings.json"
-)
-
 // readBoard reads the board.
 func (s *server) readBoard() (*board.Board, error) {
-	file, _, err := s.open(boardPath)
+	file, _, err := s.open(data.BoardPath)
 	if err != nil {
 		return nil, fmt.Errorf("opening the board: %w", err)
 	}
@@ -24,7 +18,7 @@ func (s *server) readBoard() (*board.Board, error) {
 	if err != nil {
 		return nil, err
 	}
-	if file, _, err := s.open(bookingsPath); err == nil { // without it the numbers count that were written
+	if file, _, err := s.open(data.BookingsPath); err == nil { // without it the numbers count that were written
 		defer file.Close()
 		p.Board.Bookings, _ = data.ReadBookings(file)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"path"
@@ -21,7 +22,7 @@ import (
 type BookingOptions struct {
 	// File opens comments.json, which may be a link that leads elsewhere by the next request.
 	File func() File
-	// Zone is the one that people mean when they write a time.
+	// Zone is the one that people mean when they write a time, where their browser does not say theirs.
 	Zone *time.Location
 	// FileZone is the one of the times in the file.
 	FileZone booking.Zone
@@ -58,9 +59,6 @@ const (
 	saveBurst = 20
 	savePause = 6 * time.Second
 )
-
-// bookPolicy is the Content-Security-Policy of the form. It needs no script.
-const bookPolicy = "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // A bookingForm answers everything below book/.
 type bookingForm struct {
@@ -121,10 +119,15 @@ func (d *bookingForm) serve(w http.ResponseWriter, r *http.Request, name string)
 func (d *bookingForm) public(w http.ResponseWriter, r *http.Request, name string) bool {
 	asset, isAsset := d.assets[strings.TrimPrefix(name, "assets/")]
 	isAsset = isAsset && strings.HasPrefix(name, "assets/")
-	if !isAsset && name != "capabilities.json" {
+	isTimes := name == "times.json"
+	if !isAsset && !isTimes && name != "capabilities.json" {
 		return false
 	}
 	if !allowed(w, r, http.MethodGet, http.MethodHead) {
+		return true
+	}
+	if isTimes {
+		d.answerTimes(w, r)
 		return true
 	}
 	var content []byte
@@ -161,7 +164,7 @@ func (d *bookingForm) visit(login string, q url.Values) (*visit, error) {
 	me := aliases.Canonical(login)
 	v := &visit{query: q, pages: d.Pages.In(q.Get("lang"))}
 	v.Policy = booking.Policy{
-		Login: me, Person: me, Now: d.Now(), Zone: d.Zone, FileZone: d.FileZone, Aliases: aliases, Limits: d.Limits,
+		Login: me, Person: me, Now: d.Now(), FileZone: d.FileZone, Aliases: aliases, Limits: d.Limits,
 	}
 	v.page = page.Book{User: me, ForOthers: d.ForOthers, Now: v.Now, Interval: d.Interval, Mine: v.Mine}
 	if err := v.look(d.server); err != nil {
@@ -175,6 +178,9 @@ func (d *bookingForm) visit(login string, q url.Values) (*visit, error) {
 		for _, target := range targets {
 			v.page.At = append(v.page.At, booking.Booking{Host: host, Target: target})
 		}
+	}
+	if q.Has("released") { // it names what was released, which need not exist any more
+		v.page.Freed, v.page.At = v.page.At, nil
 	}
 	if len(booking.Check(&booking.Calendar{Bookings: v.page.At}, v.Fleet, v.Now)) > 0 {
 		return nil, nil
@@ -197,6 +203,8 @@ func (v *visit) look(s *server) error {
 // fill fills in the fields.
 func (d *bookingForm) fill(v *visit, q url.Values) {
 	f := &v.page.Fields
+	v.Zone = d.zone(q.Get("zone"))
+	v.page.Zone = v.Zone
 	f.Name = v.Login
 	if d.ForOthers && q.Has("name") {
 		f.Name = strings.TrimSpace(q.Get("name"))
@@ -213,7 +221,7 @@ func (d *bookingForm) show(w http.ResponseWriter, v *visit, status int) {
 	p.Jobs = v.Jobs(p.At)
 	v.Person = v.Login
 
-	cal := d.File().Load(v.Options())
+	cal := d.File().Load(v.Options()).On(v.Fleet)
 	for _, at := range p.At {
 		at.From = v.Now
 		for _, b := range booking.Conflicts(cal, at, booking.Everybody, v.Fleet) {
@@ -234,6 +242,7 @@ func (d *bookingForm) show(w http.ResponseWriter, v *visit, status int) {
 		}
 	}
 	p.Released = v.query.Has("released")
+	v.readFreed()
 	p.Active = slices.DeleteFunc(slices.Clone(cal.Bookings), func(b booking.Booking) bool { return !b.ActiveAt(v.Now) })
 	if len(p.At) == 0 && p.Fields.GPUs != "" && p.Say == "" {
 		if err := d.offer(v, cal); err != nil {
@@ -291,6 +300,10 @@ func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
 			return done.After, err
 		})
 	}
+	if _, made := errors.AsType[*booking.MadeError](err); made {
+		d.server.Log.Error("saving a booking", "error", err)
+		err = nil
+	}
 	if err != nil {
 		why, ok := refused(err, endField(action))
 		if !ok && !d.File().Load(v.Options()).Broken {
@@ -316,7 +329,7 @@ func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
 	}
 	switch action {
 	case "release":
-		then = url.Values{"released": {"1"}}
+		then = v.freed(done.Freed)
 	case "extend":
 		then.Set("end", v.endBefore(done))
 	}
@@ -328,10 +341,18 @@ func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
 // endBefore is the end that a booking had before it was extended, as the form takes it.
 func (v *visit) endBefore(c booking.Change) string {
 	found, err := v.Find(v.Read(c.Before), v.page.Fields.IDs[0], false)
-	if err != nil || found[0].Until.IsZero() {
+	if err != nil {
 		return "never"
 	}
-	return found[0].Until.Format(time.RFC3339)
+	return endText(found[0].Until)
+}
+
+// endText is the end of a booking, as the form takes it.
+func endText(until time.Time) string {
+	if until.IsZero() {
+		return "never"
+	}
+	return until.Format(time.RFC3339)
 }
 
 // sameOrigin reports whether a page of this site sent the form. Every browser sends at least

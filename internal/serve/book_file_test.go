@@ -1,13 +1,16 @@
 package serve_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -76,6 +79,38 @@ func TestAnEditByHandAtTheSameMoment(t *testing.T) {
 	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d"); w.Code != 409 || len(c.bookings()) != 1 {
 		t.Errorf("%d\n%s", w.Code, c.file())
 	}
+}
+
+// An unrecorded file is one on a disk with room for the bookings, and none for the record of changes.
+type unrecorded struct{ serve.File }
+
+func (u unrecorded) Update(ctx context.Context, by booking.By, change func([]byte) ([]byte, error)) error {
+	if err := u.File.Update(ctx, by, change); err != nil {
+		return err
+	}
+	return &booking.MadeError{Err: syscall.ENOSPC}
+}
+
+// A booking that cannot be recorded is made all the same. The page says so, and the log has the error.
+func TestAFullDiskSaysWhatIsSaved(t *testing.T) {
+	var log bytes.Buffer
+	c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) {
+		file := o.Booking.File()
+		o.Booking.File = func() serve.File { return unrecorded{file} }
+		o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	c.write(c.comments, "{}")
+	saved := func(want string, form ...string) {
+		t.Helper()
+		log.Reset()
+		w := c.post("eva", "/book/?at=atlas:0", form...)
+		if w.Code != 303 || !strings.Contains(w.Header().Get("Location"), want) || !strings.Contains(log.String(), "no space left on device") {
+			t.Fatalf("%s: %d to %q\n%s\n%s", form, w.Code, w.Header().Get("Location"), w.Body, log.String())
+		}
+	}
+	saved("saved=", "action", "book", "until", "1d")
+	saved("end=", "action", "extend", "id", c.bookings()[0].ID, "end", "1d")
+	saved("released=", "action", "release", "id", c.bookings()[0].ID)
 }
 
 // Where the bookings are away, or are no file, the form says so, whether it is opened or sent.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,7 +96,7 @@ func (l *lab) generate() {
 	}
 	g, err := sitegen.New(sitegen.Options{
 		Data: l.path("data"), Site: l.path("site"), State: l.path("state"),
-		Inventory: func(_ context.Context, now time.Time) inventory.Inventory {
+		Inventory: func(_ context.Context, now time.Time, _ inventory.Known) inventory.Inventory {
 			return inventory.Inventory{Hosts: l.hosts, AsOf: now}
 		},
 		About: render.Site{Title: "Lab", Zone: time.UTC, Interval: 20 * time.Second, BookCommand: "gpuboard", CommentsPath: "data/comments.json"},
@@ -150,14 +151,15 @@ func TestBrowserBooks(t *testing.T) {
 	l.until("the offer of the form", fmt.Sprintf(`document.querySelector("%s .bkp a").textContent === "book it here"`, row))
 	l.fill(row+" .wish input[name=name]", "eva")
 	l.fill(row+" .wish input[name=until]", "2d 6h")
-	if got, want := l.page.Text(row+" .bkp code"), "gpuboard book "+host+":"+gpu+" --for '2d 6h' --name eva"; got != want {
+	if got, want := l.page.Text(row+" .bkp code"), "gpuboard book "+host+":"+gpu+" --until '2d 6h' --name eva"; got != want {
 		t.Errorf("the command is %q, want %q", got, want)
 	}
+	l.until("the times", fmt.Sprintf(`/^\w+ \d+ \w+ \d\d:\d\d – .* UTC$/.test(document.querySelector("%s .wish + .says").textContent)`, row))
 	l.fill(row+" .wish input[name=comment]", "from the panel")
 	// Her browser asks for the password; a test writes it into the address. What was
 	// typed stands in the form.
 	href := browser.Eval[string](l.page, fmt.Sprintf(`document.querySelector("%s .bkp a").href`, row))
-	if want := l.url + "/book/index.html?at=" + host + "%3A" + gpu + "&until=2d+6h&name=eva&comment=from+the+panel"; href != want {
+	if want := l.url + "/book/index.html?at=" + host + "%3A" + gpu + "&name=eva&until=2d+6h&comment=from+the+panel"; href != want {
 		t.Fatalf("the link leads to %q, want %q", href, want)
 	}
 	open := func(user string) {
@@ -171,7 +173,7 @@ func TestBrowserBooks(t *testing.T) {
 	// A slip, which loses nothing of what was typed.
 	l.fill("#_comment", `<img src=x onerror="document.title='owned'">`)
 	l.fill("#_until", "2026/11/22")
-	l.do(chromedp.Click("#_form button"))
+	l.do(chromedp.Click("#_form p > button"))
 	l.until("the refusal", `!!document.getElementById("_say")`)
 	if say := l.page.Text("#_say"); !strings.Contains(say, "with slashes") {
 		t.Errorf("it says %q", say)
@@ -180,7 +182,7 @@ func TestBrowserBooks(t *testing.T) {
 		t.Errorf("the comment is %q by now", typed)
 	}
 	l.fill("#_until", "2d")
-	l.do(chromedp.Click("#_form button"))
+	l.do(chromedp.Click("#_form p > button"))
 	l.until("the word that it is saved", `(s => s && s.textContent.includes("Saved.") && s.textContent.includes("`+host+` `+gpu+`"))(document.getElementById("_saved"))`)
 	if all := l.bookings(); len(all) != 1 || all[0].Name != "eva" || time.Until(all[0].Until).Round(time.Hour) != 48*time.Hour {
 		t.Fatalf("bookings %+v", all)
@@ -205,12 +207,14 @@ func TestBrowserBooks(t *testing.T) {
 	if search := browser.Eval[string](l.page, `location.search`); search != "" {
 		t.Errorf("the address keeps %q, so that loading it again would say once more that something is saved", search)
 	}
-	if says := l.page.Text(row + " .says"); !strings.Contains(says, "Booked by eva: ") {
-		t.Errorf("the panel says %q", says)
-	}
+	l.until("who is in the way", fmt.Sprintf(`document.querySelector("%s .due .bad")?.textContent.startsWith("Booked by eva: ")`, row))
+	l.fill(row+" .wish input[name=from]", "2030-05-02")
+	l.until("the way", fmt.Sprintf(`document.querySelectorAll("%s .due li:not(.bad)").length === 1`, row))
+	l.fill(row+" .wish input[name=until]", "2026/11/22")
+	l.until("what is wrong with a time", fmt.Sprintf(`document.querySelector("%s .wish + .says.bad")?.textContent.includes("with slashes")`, row))
 	open("mira")
 	l.fill("#_until", "1d")
-	l.do(chromedp.Click("#_form button"))
+	l.do(chromedp.Click("#_form p > button"))
 	l.until("the refusal", `!!document.getElementById("_say")`)
 	if say := l.page.Text("#_say"); !strings.Contains(say, "already booked") || !strings.Contains(say, "eva") {
 		t.Errorf("it says %q", say)
@@ -243,7 +247,7 @@ func TestBrowserBooks(t *testing.T) {
 	open("eva")
 	l.fill("#_from", "tomorrow 9:00")
 	l.fill("#_until", "1d")
-	l.do(chromedp.Click("#_form button"))
+	l.do(chromedp.Click("#_form p > button"))
 	l.until("the word that it is done", `!!document.getElementById("_saved")`)
 	if all := l.bookings(); len(all) != 2 || !all[1].From.After(time.Now()) || all[1].Until.Sub(all[1].From).Round(2*time.Hour) != 24*time.Hour {
 		t.Fatalf("bookings %+v", all)
@@ -265,8 +269,8 @@ func TestBrowserBooks(t *testing.T) {
 	}
 }
 
-// TestBrowserPanelFromDisk reads the site as a file, where there is no server
-// to ask: what the panel composes has to be exact all the same.
+// TestBrowserPanelFromDisk reads the site as a file, where there is no server to ask: the panel says who has booked the
+// GPU, and what is typed stands in the command as it was typed.
 func TestBrowserPanelFromDisk(t *testing.T) {
 	l := newLab(t)
 	until := time.Now().UTC().Add(30 * time.Hour).Truncate(time.Minute)
@@ -275,12 +279,9 @@ func TestBrowserPanelFromDisk(t *testing.T) {
 	l.generate()
 	row := "#" + l.hosts[0].Name + "-"
 	// A zone that is behind, and not by whole hours.
-	if _, err := chromedp.Call(l.page.Ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "America/St_Johns"}); err != nil {
-		t.Fatal(err)
-	}
+	browser.Call(l.page, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "America/St_Johns"})
 	for _, page := range []string{"index.html", "hosts/" + l.hosts[0].Name + "/index.html"} {
-		l.page.Open("file://" + l.path("site/"+page))
-		panel := func(gpu, name, end, comment string) (says, command, entry string) {
+		panel := func(gpu, name, end, comment string) (due, command string) {
 			l.page.Open("file://" + l.path("site/"+page))
 			l.do(chromedp.Click(row + gpu + " .bkp summary"))
 			l.until("the panel", fmt.Sprintf(`!!document.querySelector("%s .wish")`, row+gpu))
@@ -289,66 +290,119 @@ func TestBrowserPanelFromDisk(t *testing.T) {
 					l.fill(fmt.Sprintf("%s .wish input[name=%s]", row+gpu, []string{"name", "until", "comment"}[i]), text)
 				}
 			}
-			codes := browser.Eval[[]string](l.page, fmt.Sprintf(`[...document.querySelectorAll("%s .bkp code")].map(c => c.textContent)`, row+gpu))
-			return l.page.Text(row + gpu + " .says"), codes[0], codes[1]
+			return l.page.Text(row + gpu + " .due"), l.page.Text(row + gpu + " .bkp code")
 		}
-		// An hour before somebody else's turn, and an hour too long.
-		cases := []struct{ gpu, name, end, says string }{
-			{"2", "eva", "29h", "No other booking until"}, {"2", "eva", "31h", "Booked by sam: "}, {"2", "SAM", "31h", "No other booking until"},
-			{"1", "eva", "1h", "Booked by Kai: "}, {"1", "kai", "1h", "No other booking until"}, {"0", "eva", "whenever", "Enter an end, "}, {"0", "eva", "2020-01-01", "Enter an end, "},
+		// All bookings of others, in the viewer's own time.
+		ends := browser.Eval[string](l.page, fmt.Sprintf(`new Date(%d).toLocaleTimeString("en", {hour: "2-digit", minute: "2-digit", hour12: false})`, until.UnixMilli()))
+		cases := []struct{ gpu, name, due string }{
+			{"2", "eva", "Booked by sam: "}, {"2", "SAM", "No other booking."}, {"1", "eva", "Booked by Kai: "}, {"1", "kai", "No other booking."}, {"0", "eva", "No other booking."},
 		}
 		if page != "index.html" {
-			cases = cases[1:2] // it is the same script
+			cases = cases[:1] // it is the same script
 		}
 		for _, tt := range cases {
-			if says, _, _ := panel(tt.gpu, tt.name, tt.end, ""); !strings.HasPrefix(says, tt.says) {
-				t.Errorf("%s: GPU %s, %s, %s: it says %q, want %q", page, tt.gpu, tt.name, tt.end, says, tt.says)
+			if due, _ := panel(tt.gpu, tt.name, "", ""); !strings.HasPrefix(due, tt.due) || strings.HasPrefix(due, "Booked") && !strings.Contains(due, ends) {
+				t.Errorf("%s: GPU %s, %s: it says %q, want %q with %s", page, tt.gpu, tt.name, due, tt.due, ends)
 			}
 		}
 		// On a page that is older than the end of a booking.
-		panel("1", "eva", "1h", "")
+		panel("1", "eva", "", "")
 		browser.Eval[bool](l.page, fmt.Sprintf(`(document.querySelector("%s .bkp i").dataset.u = "2020-01-01T00:00:00Z", true)`, row+"1"))
 		l.fill(row+"1 .wish input[name=until]", "2h")
-		if says := l.page.Text(row + "1 .says"); !strings.HasPrefix(says, "No other booking") {
-			t.Errorf("%s: a booking that is over is in the way: %q", page, says)
+		if due := l.page.Text(row + "1 .due"); due != "No other booking." {
+			t.Errorf("%s: a booking that is over is listed: %q", page, due)
 		}
-		// What is to be pasted means what was typed, and so does what a shell makes of the command.
-		name, comment := `Eva O'Neil`, `"$(reboot)" \ ¼ <b>`
-		_, command, entry := panel("0", name, "2099-03-04 05:06", comment)
-		cal := booking.Parse("comments.json", []byte("{"+entry+"}"), time.FixedZone("far away", 5*3600), booking.Options{})
-		if len(cal.Problems) > 0 || len(cal.Bookings) != 1 {
-			t.Fatalf("%s: %s: %v", page, entry, cal.Problems)
-		}
-		local := browser.Eval[string](l.page, `new Date(2099, 2, 4, 5, 6).toISOString()`)
-		b := cal.Bookings[0]
-		if b.Name != name || b.Comment != comment || b.Host != l.hosts[0].Name || b.Target != (booking.Target{Index: 0}) || b.Until.UTC().Format("2006-01-02T15:04:05.000Z") != local {
-			t.Errorf("%s: pasted it is %+v, want until %s", page, b, local)
-		}
+		// What a shell makes of the command is what was typed. The labels name the zone in which it is read.
+		name, end, comment := `Eva O'Neil`, "2099-03-04 05:06", `"$(reboot)" \ ¼ <b>`
+		_, command := panel("0", name, end, comment)
 		out, err := exec.Command("sh", "-c", `printf '%s\n' `+command).Output()
 		if err != nil {
 			t.Fatal(err)
 		}
 		words := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
-		if len(words) != 9 || words[0] != "gpuboard" || words[2] != l.hosts[0].Name+":0" || words[3] != "--until" || words[6] != name || words[8] != comment {
-			t.Errorf("%s: a shell makes of %s\n%q", page, command, words)
-		} else if when, _, err := booking.ParseUntil(words[4], time.Time{}, time.Now(), time.UTC); err != nil || !when.Equal(b.Until) {
-			t.Errorf("%s: the command books until %v, %v", page, when, err)
+		if want := []string{"gpuboard", "book", l.hosts[0].Name + ":0", "--until", end, "--name", name, "--comment", comment}; !slices.Equal(words, want) {
+			t.Errorf("%s: a shell makes of %s\n%q, want %q", page, command, words, want)
+		}
+		if zones := l.page.Value(fmt.Sprintf(`[...document.querySelectorAll("%s0 .zone")].map(z => z.textContent)`, row)); zones != "UTC,UTC" {
+			t.Errorf("%s: the labels name the zones %s", page, zones)
+		}
+		// The entry to paste has a time of its own, so it goes where another one was typed.
+		if shown := l.page.Value(fmt.Sprintf(`document.querySelectorAll("%s0 .bkp p:not([hidden]) > .line > code").length`, row)); shown != "1" {
+			t.Errorf("%s: %s lines to copy", page, shown)
 		}
 		// Nothing of it is lost on the way to the page that books several.
 		href, err := url.Parse(browser.Eval[string](l.page, fmt.Sprintf(`document.querySelector("%s .bkp a").href`, row+"0")))
 		if err != nil || href.Path != l.path("site/book/index.html") {
 			t.Fatalf("%s: the link leads to %v, %v", page, href, err)
 		}
-		want := url.Values{"at": {l.hosts[0].Name + ":0"}, "until": {words[4]}, "name": {name}, "comment": {comment}}
+		want := url.Values{"at": {l.hosts[0].Name + ":0"}, "until": {end}, "name": {name}, "comment": {comment}}
 		if q := href.Query(); q.Encode() != want.Encode() {
 			t.Errorf("%s: the link says %v, want %v", page, q, want)
 		}
 	}
-	if lines := l.page.Console(); len(lines) > 0 {
-		t.Errorf("the console says %q", lines)
+	l.page.Quiet("file://" + l.dir)
+}
+
+// TestBrowserAnswersTimes: the server reads times as they are typed, in the viewer's zone, which the labels name. In the
+// panel, the command then means the same wherever it is typed.
+func TestBrowserAnswersTimes(t *testing.T) {
+	l := newLab(t)
+	browser.Call(l.page, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"})
+	place := l.hosts[0].Name + ":0"
+	open := func() {
+		l.page.Open(strings.Replace(l.url, "http://", "http://eva:secret@", 1) + "/book/?at=" + place)
 	}
-	if urls := l.page.Foreign("file://" + l.dir); len(urls) > 0 {
-		t.Errorf("it asked for %q", urls)
+	zones := func() string {
+		return l.page.Value(`[...document.querySelectorAll(".zone")].map(z => z.textContent)`)
+	}
+	l.page.Scripts(false)
+	open()
+	l.page.Scripts(true)
+	if named := zones(); named != "UTC,UTC" {
+		t.Errorf("without JavaScript the labels name %s", named)
+	}
+	open()
+	l.until("the viewer's zone", `document.querySelector(".zone").textContent === "Asia/Tokyo"`)
+	l.fill("#_from", "2099-03-04 05:06")
+	l.fill("#_until", "2026/11/22")
+	l.until("what is wrong", `document.querySelector("#_says.bad")?.textContent.includes("with slashes")`)
+	l.fill("#_until", "6h")
+	l.until("the times", `document.getElementById("_says").textContent === "4 Mar 2099 05:06 – 4 Mar 2099 11:06 JST"`)
+	// A time of the date picker is read like one that was typed.
+	l.fill("#_from", "now")
+	browser.Eval[bool](l.page, `(p => { p.value = "2030-05-02T18:00"; return p.dispatchEvent(new Event("change")); })(document.querySelector("#_until ~ .picker"))`)
+	if typed := l.page.Value(`document.getElementById("_until").value`); typed != "2030-05-02 18:00" {
+		t.Errorf("the picker fills in %q", typed)
+	}
+	l.do(chromedp.Click("#_form p > button"))
+	l.until("whether it may be booked over others, or the word that it is saved", `!!document.getElementById("_saved") || !!document.getElementById("_say")`)
+	if l.page.Value(`!!document.getElementById("_say")`) == "true" { // somebody uses it
+		l.do(chromedp.Click("[name=over]"), chromedp.Click("#_form p > button"))
+		l.until("the word that it is saved", `!!document.getElementById("_saved")`)
+	}
+	want := time.Date(2030, 5, 2, 9, 0, 0, 0, time.UTC)
+	if all := l.bookings(); len(all) != 1 || !all[0].Until.Equal(want) {
+		t.Fatalf("bookings %+v", all)
+	}
+	// All times of the page are in that zone.
+	l.until("the times of the page", `[...document.querySelectorAll("time")].some(t => /2030.* 18:00/.test(t.textContent))`)
+
+	// An offer for an address without a zone is made in that zone, too.
+	l.page.Open(l.url + "/book/?gpus=1&from=2030-05-02+18:00&until=2d")
+	l.until("the offer", `document.querySelector(".offer [name=from]")?.value === "2030-05-02 18:00 +09:00"`)
+	l.until("its times", `/ 18:00/.test(document.querySelector(".offer time").textContent)`)
+
+	l.page.Open(l.url + "/")
+	panel := "#" + l.hosts[1].Name + "-0 .bkp"
+	l.do(chromedp.Click(panel + " summary"))
+	l.until("the offer of the form", fmt.Sprintf(`document.querySelector("%s a").textContent === "book it here"`, panel))
+	l.fill(panel+" [name=until]", "2030-05-02 18:00")
+	l.until("the command", fmt.Sprintf(`document.querySelector("%s code").textContent.includes(" --until 2030-05-02T18:00:00+09:00 ")`, panel))
+	l.until("the zone", fmt.Sprintf(`document.querySelector("%s .zone").textContent === "Asia/Tokyo"`, panel))
+	for _, line := range l.page.Console() {
+		if !strings.Contains(line, "409") { // a refusal is a page with a status that the browser notes
+			t.Errorf("the console says %q", line)
+		}
 	}
 }
 
@@ -369,7 +423,7 @@ func TestBrowserRenewalKeepsWhatIsTyped(t *testing.T) {
 }
 
 // TestBrowserBooksSeveral goes from the front page to two GPUs that are booked, in at
-// most eight clicks and fields, and undoes it. The form runs no script.
+// most eight clicks and fields, and undoes it.
 func TestBrowserBooksSeveral(t *testing.T) {
 	l := newLab(t)
 	l.page.Open(strings.Replace(l.url, "http://", "http://eva:secret@", 1) + "/book/") // her browser keeps the password
@@ -383,7 +437,7 @@ func TestBrowserBooksSeveral(t *testing.T) {
 	fill("#_memory", "10G")
 	click("#_one")
 	fill("#_until", "2d")
-	click("#_form button")
+	click("#_form p > button")
 	l.until("the offer", `!!document.querySelector(".offer form button")`)
 	click(".offer form button")
 	l.until("what was saved", `!!document.getElementById("_saved")`)

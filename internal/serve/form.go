@@ -86,3 +86,44 @@ func (d *bookingForm) body(w http.ResponseWriter, r *http.Request) (url.Values, 
 	}
 	return q, nil
 }
+
+// maxFreed bounds the address that says what was released: a proxy may take no more than 4 KiB.
+const maxFreed = 2 << 10
+
+// freed returns the query of the page after a release: the bookings that were released, in the fields of the form
+// that books them again. If one form cannot, because they differ, or if that is too long, it names none.
+func (v *visit) freed(list []booking.Booking) url.Values {
+	first := list[0]
+	q := url.Values{
+		"released": {string(first.Kind)}, "name": {first.Name},
+		"until": {endText(first.Until)}, "comment": {first.Comment},
+	}
+	if first.From.After(v.Now) {
+		q.Set("from", first.From.Format(time.RFC3339))
+	}
+	alike := true
+	for _, b := range list {
+		q.Add("at", b.Place())
+		alike = alike && b.Name == first.Name && b.From.Equal(first.From) && b.Until.Equal(first.Until) &&
+			b.Comment == first.Comment && b.Kind == first.Kind
+	}
+	if !alike || len(q.Encode()) > maxFreed {
+		return url.Values{"released": {"1"}}
+	}
+	return q
+}
+
+// readFreed reads the query of [visit.freed], and whether the form can book that again.
+func (v *visit) readFreed() {
+	p, q := &v.page, v.query
+	from, until, _, err := v.Times(q.Get("from"), q.Get("until"))
+	if err != nil { // it would be over by now
+		p.Freed = nil
+	}
+	for i := range p.Freed {
+		b := &p.Freed[i]
+		b.Kind, b.Name, b.Comment = booking.Kind(q.Get("released")), q.Get("name"), q.Get("comment")
+		b.From, b.Until = from, until
+		p.Again = b.Kind == booking.Reserved && strings.EqualFold(b.Name, p.Fields.Name)
+	}
+}

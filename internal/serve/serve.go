@@ -35,6 +35,9 @@ type Options struct {
 // policy is the site's Content-Security-Policy as a header, which can also forbid frames.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
+// bookPolicy is that of the booking form, which alone is sent.
+var bookPolicy = strings.Replace(policy, "form-action 'none'", "form-action 'self'", 1)
+
 // Handler serves the site. Directories show their index.html and are never
 // listed; names that begin with a dot, symlinks that lead out of the site, and
 // what is not a regular file do not exist.
@@ -105,6 +108,13 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		s.form.serve(w, r, strings.TrimSuffix(below, "/"))
 		return
+	}
+	if r.Method == http.MethodPost && name == path.Dir(monitorStatus) {
+		if f, _, err := s.open(monitorStatus); err == nil {
+			f.Close()
+			s.file(w, r, monitorStatus)
+			return
+		}
 	}
 	if !allowed(w, r, http.MethodGet, http.MethodHead) {
 		return

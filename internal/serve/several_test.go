@@ -103,11 +103,8 @@ func TestBookSeveral(t *testing.T) {
 		t.Errorf("the next time at which there are two:\n%s", then)
 	}
 	// Undone with one click, and gone, as none has begun.
-	r := c.form("eva", "/book/", "action", "release")
-	body := "action=release&id=" + all[0].ID + "&id=" + all[1].ID
-	r2 := httptest.NewRequest(http.MethodPost, "/book/", strings.NewReader(body))
-	r2.Header = r.Header
-	if w := c.do(r2); w.Code != 303 || len(c.bookings()) != 0 || w.Header().Get("Location") != "?released=1" {
+	r := withBody(c.form("eva", "/book/", "action", "release"), "action=release&id="+all[0].ID+"&id="+all[1].ID)
+	if w := c.do(r); w.Code != 303 || len(c.bookings()) != 0 || !strings.Contains(w.Header().Get("Location"), "released=") {
 		t.Errorf("undo: %d %q\n%s", w.Code, w.Header().Get("Location"), c.file())
 	}
 	for _, tt := range []struct{ field, value, say string }{
@@ -126,6 +123,13 @@ func TestBookSeveral(t *testing.T) {
 	if _, page := ask("gpus", "3", "one-host", "1", "until", "1d"); !strings.Contains(page, "3 of the 3 GPUs you want can be booked") || strings.Contains(page, "Book these") {
 		t.Errorf("three on one host, of which one is used:\n%s", page)
 	}
+}
+
+// withBody is a form with other fields, in their order.
+func withBody(r *http.Request, body string) *http.Request {
+	other := httptest.NewRequest(r.Method, r.URL.Path, strings.NewReader(body))
+	other.Header = r.Header
+	return other
 }
 
 // TestNotFreeMeanwhile: what has been booked since the board was made does not read free.
@@ -285,6 +289,43 @@ func TestOverRunning(t *testing.T) {
 	})
 	if w := c.post("kai", "/book/?at=atlas:2", "action", "book", "until", "1d"); w.Code != 303 {
 		t.Errorf("over one's own job: %d\n%s", w.Code, w.Body)
+	}
+}
+
+// TestAYesIsForEachJob: a second job of a person whose first one was shown is asked about, and what
+// people read is one line a person.
+func TestAYesIsForEachJob(t *testing.T) {
+	for _, begun := range []string{"2026-11-20T09:59:00Z", "2026-11-19T08:30:00Z", "null"} {
+		c := newFleet(t)
+		over := ticked(t, c.open("eva", "/book/?at=atlas:2").Body.String())
+		second := `"alive": true}, {"gpu": 2, "pid": 8, "type": "C", "user": "kai", "person": "kai", "program": "eval.py", "used_memory_mib": 1024, "alive": true`
+		if begun != "null" {
+			second += `, "started_at": "` + begun + `"`
+		}
+		c.write(filepath.Join(filepath.Dir(filepath.Dir(c.comments)), "site", "api", "v1", "board.json"), strings.Replace(fleetJSON, `"alive": true`, second, 1))
+		w := c.post("eva", "/book/?at=atlas:2", "action", "book", "until", "1d", "over", over)
+		plain := strings.Join(strings.Fields(w.Body.String()), " ")
+		if w.Code != 409 || c.file() != "" || strings.Count(plain, "atlas:2: <b") != 1 || !strings.Contains(plain, "41.0 GiB") {
+			t.Fatalf("begun %s: %d\n%s", begun, w.Code, plain)
+		}
+		if w := c.post("eva", "/book/?at=atlas:2", "action", "book", "until", "1d", "over", ticked(t, w.Body.String())); w.Code != 303 {
+			t.Errorf("begun %s, shown: %d\n%s", begun, w.Code, w.Body)
+		}
+	}
+}
+
+// TestOddKeysHoldTheirGPU: a key that means a host or its GPU in another spelling holds it in the form, too.
+func TestOddKeysHoldTheirGPU(t *testing.T) {
+	for _, key := range []string{"atlas:0", "atlas.example.org", "atlas\u200b", "atlas,ceres", "atlas/0"} {
+		c := newFleet(t)
+		file := `{ "` + key + `": { "name": "kai", "date": "2026-12-01" } }`
+		c.write(c.comments, file)
+		if page := c.open("eva", "/book/?at=atlas:0").Body.String(); !strings.Contains(page, "2026-12-0") {
+			t.Errorf("%q: the booking is not shown:\n%s", key, page)
+		}
+		if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d"); w.Code != 409 || c.file() != file {
+			t.Errorf("%q: %d\n%s", key, w.Code, c.file())
+		}
 	}
 }
 

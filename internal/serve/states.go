@@ -9,6 +9,10 @@ import (
 	"strings"
 )
 
+// monitorStatus is the answer to /get-status, which exists where the setting compat names gpu-cluster-monitor. Its
+// clients send a POST with a password. That password is not checked: a private site asks for a login of its own.
+const monitorStatus = "get-status/index.json"
+
 // maxStates bounds a file whose lists are to be cut.
 const maxStates = 64 << 20
 

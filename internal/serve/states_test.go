@@ -3,7 +3,9 @@ package serve_test
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -70,5 +72,31 @@ func TestFetchNum(t *testing.T) {
 	}
 	if w := get(h, "/states/odd/?fetch_num=1"); w.Code != 200 || w.Body.String() != "[1" {
 		t.Errorf("a file that is not as it should be is not sent as it is: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestGetStatusByPost: clients of gpu-cluster-monitor ask by POST with a password, where the site has its files and nowhere else.
+func TestGetStatusByPost(t *testing.T) {
+	post := func(h http.Handler, target string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodPost, target, strings.NewReader(`{"passwd": "8888"}`))
+		r.Header.Set("Content-Type", "application/json")
+		h.ServeHTTP(w, r)
+		return w
+	}
+	files := map[string]string{"index.html": "page", "get-status/index.json": `{"Nodes":[]}`}
+	_, with := site(t, files)
+	for _, target := range []string{"/get-status", "/get-status/"} {
+		if w, got := post(with, target), get(with, "/get-status/"); w.Code != 200 || w.Body.String() != got.Body.String() ||
+			w.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("POST %s: %d %s", target, w.Code, w.Body)
+		}
+	}
+	delete(files, "get-status/index.json")
+	_, without := site(t, files)
+	for h, target := range map[http.Handler]string{without: "/get-status", with: "/index.html"} {
+		if w := post(h, target); w.Code != http.StatusMethodNotAllowed {
+			t.Errorf("POST %s: %d %s", target, w.Code, w.Body)
+		}
 	}
 }

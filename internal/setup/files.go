@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -39,7 +40,7 @@ func (in *installation) files() (map[string]string, error) {
 		}
 		files["setup/cron"] = in.crontab("The web host: one generation per minute; it prints nothing on success.", "generate --interval 1m") +
 			"# Remove the # to keep the built-in SFTP server and web server running:\n" +
-			in.keepRunning("receive --listen :2222") + in.keepRunning("serve --listen :8080 --interval 1m")
+			in.keepRunning("receive --listen :2222") + in.keepRunning(in.serve()+" --interval 1m")
 		if in.inMemory() {
 			files[siteTmpfiles] = fmt.Sprintf("# The site lies in memory. This makes its directory at every start of the machine.\n"+
 				"d %s 0755 %[2]s %[3]s -\nd %s 0755 %[2]s %[3]s -\n", path.Dir(SiteInMemory), in.User, in.Group, SiteInMemory)
@@ -83,7 +84,22 @@ func (in *installation) crontab(what, command string) string {
 	if in.Side == Node {
 		quiet = " >/dev/null"
 	}
-	return fmt.Sprintf("# %s Add it with\n#   %s\n* * * * * %s %s --config %s%s\n", what, in.addCrontab(), in.Program, command, in.path(configFile), quiet)
+	return fmt.Sprintf("# %s Add it with\n#   %s\n%s* * * * * %s %s --config %s%s\n",
+		what, in.addCrontab(), in.consul("", "\n"), in.Program, command, in.path(configFile), quiet)
+}
+
+// serve is the command of the built-in web server. It listens where an older board did.
+func (in *installation) serve() string {
+	return "serve --listen " + cmp.Or(in.settings["listen"], ":8080")
+}
+
+// consul is the variable with Consul's address between before and after; "" if Consul is on this machine or
+// its address is not known.
+func (in *installation) consul(before, after string) string {
+	if in.imported == nil || in.imported.consul == "" {
+		return ""
+	}
+	return before + "CONSUL_HTTP_ADDR=" + in.imported.consul + after
 }
 
 // keepRunning is a line of a crontab that starts a server unless it runs already.
@@ -113,7 +129,7 @@ func (in *installation) unit(text string) string {
 			}
 			line += "\n"
 		case "User":
-			line = "User=" + in.User + "\n"
+			line = "User=" + in.User + "\n" + in.consul("Environment=", "\n")
 		case "Group":
 			line = "Group=" + in.Group + "\n"
 		case "ProtectHome":

@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
@@ -30,6 +31,9 @@ type hostList struct {
 	unnamed []string // addresses whose names are not known
 	refused []string // with the reason
 	compat  string   // the system whose files may still be read by programs, for the setting compat
+	consul  string   // the address of Consul, "" for that of this machine
+	// settings are others that follow from the list, by name.
+	settings map[string]string
 	page
 }
 
@@ -53,7 +57,7 @@ func readHosts(path, dir string) (*hostList, error) {
 	if err != nil {
 		return nil, failure.Usage("", "reading the older board's hosts: %w", err)
 	}
-	l := &hostList{}
+	l := &hostList{settings: map[string]string{}}
 	text := bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))
 	for _, format := range []struct {
 		sign string // in files of this format, and not in those of a later one
@@ -84,11 +88,15 @@ func readHosts(path, dir string) (*hostList, error) {
 	if filepath.Base(path) == "hosts.txt" && l.zone == "" { // beside a PHP page it is another system's
 		l.compat = "gpu-cluster-monitor"
 	}
-	if len(l.hosts)+len(l.unnamed) == 0 && !isPHP(data) {
+	if len(l.hosts)+len(l.unnamed) == 0 && !isPHP(data) && l.settings["consul.service"] == "" {
 		if len(l.refused) > 0 {
 			return nil, failure.Usage("", "%s names no host; left out: %s", path, l.refused[0])
 		}
-		return nil, failure.Usage("a list with a name on each line, index.php, hosts.json, config.yml, nvgpu_master.cfg, or what its server answers for /states/, /get-status or /cluster_status", "%s names no host", path)
+		return nil, failure.Usage(
+			"a list with a name on each line, index.php, hosts.json, fetch_stats_conf.json, config.yml, "+
+				"nvgpu_master.cfg, or what its server answers for /states/, /get-status or /cluster_status",
+			"%s names no host", path,
+		)
 	}
 	return l, nil
 }
@@ -121,9 +129,17 @@ func (*hostList) inventory(text []byte) error {
 // it that are no key of their own.
 var yamlHosts = regexp.MustCompile(`(?m)^hosts:(.*(?:\n(?:[ \t\r#-].*)?)*)`)
 
+// webPort is the port of the page in such a configuration.
+var webPort = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^web_port:[ \t]*([1-9]\d{0,4})[ \t\r]*(?:#.*)?$`)
+})
+
 // yaml reads a configuration with a list of hosts. It looks for that list alone, since a parser of YAML
 // takes gigabytes of memory for a small file that is deep enough.
 func (l *hostList) yaml(text []byte) error {
+	if port := webPort().FindSubmatch(text); port != nil {
+		l.settings["listen"] = "127.0.0.1:" + string(port[1]) // where that page listens
+	}
 	found := yamlHosts.FindSubmatch(text)
 	if found == nil {
 		return nil
@@ -205,6 +221,7 @@ func (l *hostList) has(name string) bool {
 // json reads what servers answer, and hosts.json:
 //
 //	{HOST: ADDRESS} or {HOST: {"ip_address": …, "data": [{"gpu_data": {"gpu:0": …}}]}}
+//	{"CONSUL_SERVICE_URI": "http://HOST:8500/v1/catalog/service/NAME"}
 //	{"Nodes": [{"hostname": …, "ips": [[interface, address]], "gpus": […]}]}, and that list alone
 func (l *hostList) json(text []byte) error {
 	var members map[string]json.RawMessage
@@ -214,6 +231,9 @@ func (l *hostList) json(text []byte) error {
 			return err
 		}
 		list = members["Nodes"]
+		if uri, ok := members["CONSUL_SERVICE_URI"]; ok {
+			return l.consulURI(uri)
+		}
 	}
 	if list != nil {
 		l.compat = "nvgpu"
@@ -239,6 +259,33 @@ func (l *hostList) json(text []byte) error {
 			}
 		}
 		l.add(name, address, gpus)
+	}
+	return nil
+}
+
+// consulURI reads fetch_stats_conf.json of the older GPU Monitor, whose hosts are what Consul answers.
+func (l *hostList) consulURI(value []byte) error {
+	var uri string
+	if err := json.Unmarshal(value, &uri); err != nil {
+		return err
+	}
+	service := regexp.MustCompile(
+		`^(https?://[\w.:\[\]-]+)/v1/(?:catalog|health)/service/([\w.-]+)/?(?:\?(.*))?$`)
+	m := service.FindStringSubmatch(uri)
+	if m == nil {
+		return fmt.Errorf("CONSUL_SERVICE_URI is %q, and not http://HOST:8500/v1/catalog/service/NAME",
+			snapshot.Text(uri, 200))
+	}
+	if m[1] != "http://localhost:8500" && m[1] != "http://127.0.0.1:8500" {
+		l.consul = m[1]
+	}
+	l.settings["consul.enabled"], l.settings["consul.service"] = "true", m[2]
+	query, _ := url.ParseQuery(m[3])
+	parameters := map[string]string{"consul.tags": "tag", "consul.datacenters": "dc", "consul.filter": "filter"}
+	for name, parameter := range parameters {
+		if values := query[parameter]; len(values) > 0 {
+			l.settings[name] = strings.Join(values, ", ")
+		}
 	}
 	return nil
 }

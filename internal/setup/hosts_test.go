@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,6 +66,36 @@ func TestHostsOfAnotherBoard(t *testing.T) {
 		}
 		if !slices.Equal(o.hosts, c.hosts) || !slices.Equal(o.unnamed, c.unnamed) || len(o.refused) != c.refused || o.compat != c.compat {
 			t.Errorf("%s: %+v", c.name, o)
+		}
+	}
+}
+
+// TestSettingsOfAnotherBoard: what its configuration says beside the hosts.
+func TestSettingsOfAnotherBoard(t *testing.T) {
+	const path = ":8500/v1/catalog/service/"
+	for text, want := range map[string]map[string]string{
+		"hosts: [a]\nweb_port: 8042 # ours\n":                               {"listen": "127.0.0.1:8042"},
+		"hosts: [a]\nweb_port: 80420000\n":                                  {},
+		"hosts: [a]\nrpc:\n  web_port: 8042\n":                              {},
+		`{"CONSUL_SERVICE_URI": "http://localhost` + path + `gpu-servers"}`: {"consul.enabled": "true", "consul.service": "gpu-servers"},
+		`{"CONSUL_SERVICE_URI": "https://consul.lab.example:8501/v1/health/service/gpu?dc=paris&dc=lyon&tag=cuda&token=s3cret"}`: {
+			"consul.enabled": "true", "consul.service": "gpu", "consul.datacenters": "paris, lyon", "consul.tags": "cuda", "": "https://consul.lab.example:8501"},
+	} {
+		l, err := olderOf(t, text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if l.consul != "" {
+			l.settings[""] = l.consul
+		}
+		if !maps.Equal(l.settings, want) {
+			t.Errorf("%s: %v", text, l.settings)
+		}
+	}
+	for _, uri := range []string{"", "http://localhost:8500/v1/catalog/nodes", "localhost" + path + "gpu", "http://a;b" + path + "gpu", "http://localhost" + path + "a/b", `http://%zz`} {
+		if l, err := olderOf(t, `{"CONSUL_SERVICE_URI": "`+uri+`"}`); err == nil {
+			t.Errorf("%s: %+v", uri, l)
 		}
 	}
 }

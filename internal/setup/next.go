@@ -88,12 +88,12 @@ func (in *installation) nextOnWebHost(step func(string, ...string), own func(...
 	}
 	step("access for the nodes: through sshd, "+in.path("setup/sshd/gpuboard.conf")+" says how; or put each node's public key into "+in.path("state/keys")+" as HOST.pub, and",
 		receive...)
-	step("a web server: "+in.path("setup/nginx")+", or the built-in one", in.run("serve --listen :8080")+" &")
+	step("a web server: "+in.path("setup/nginx")+", or the built-in one", in.run(in.serve())+" &")
 }
 
 // run is a command of the program, as the account that has to own what it makes.
 func (in *installation) run(command string) string {
-	command = in.Program + " " + command + " --config " + in.path(configFile)
+	command = in.consul("env ", " ") + in.Program + " " + command + " --config " + in.path(configFile)
 	if in.root {
 		command = "runuser -u " + in.User + " -- " + command
 	}

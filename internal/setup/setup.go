@@ -3,6 +3,7 @@ package setup
 
 import (
 	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -177,27 +178,31 @@ func (in *installation) directories() map[string]fs.FileMode {
 	return all
 }
 
-// write makes a file, unless its name is taken.
+// write makes a file, unless its name is taken. Nobody sees half of it: another init would take that for a
+// configuration of somebody.
 func (in *installation) write(name, content string) error {
 	path := in.path(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("making a directory: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		_, err = fmt.Fprintf(in.Out, "kept   %s\n", path)
-		return err
+	staged := filepath.Join(filepath.Dir(path), ".tmp-"+rand.Text())
+	f, err := os.OpenFile(staged, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err == nil {
+		defer os.Remove(staged)
+		_, err = f.WriteString(content)
+		err = errors.Join(err, f.Close())
 	}
 	if err == nil {
-		_, err = f.WriteString(content)
-		if err = errors.Join(err, f.Close()); err != nil {
-			_ = os.Remove(path) // half of it would be kept the next time
-		}
+		err = os.Link(staged, path)
+	}
+	said := "wrote "
+	if errors.Is(err, fs.ErrExist) {
+		said, err = "kept  ", nil
 	}
 	if err != nil {
 		return fmt.Errorf("writing a file: %w", err)
 	}
-	_, err = fmt.Fprintf(in.Out, "wrote  %s\n", path)
+	_, err = fmt.Fprintf(in.Out, "%s %s\n", said, path)
 	return err
 }
 
@@ -222,10 +227,11 @@ func (in *installation) decided() map[string]string {
 	}
 	// The zone is written down so that the times in the bookings mean the same
 	// wherever they are read.
-	if zone := config.MachineZone().String(); zone != "Local" {
+	if zone := config.ZoneName(in.Getenv); zone != "" {
 		set["timezone"] = zone
 	}
 	if l := in.imported; l != nil {
+		maps.Copy(set, l.settings)
 		for name, value := range map[string]string{"booking.timezone": l.zone, "compat": l.compat, "legacy": l.data} {
 			if value != "" {
 				set[name] = value
@@ -272,6 +278,10 @@ func (in *installation) sayImported() {
 	fmt.Fprintf(in.Out, "\nHosts from %s: %d\n", in.From, len(l.hosts))
 	if len(l.unnamed) > 0 {
 		fmt.Fprintf(in.Out, "%d addresses without a name: say what those nodes call themselves, at the end of %s\n", len(l.unnamed), in.path(configFile))
+	}
+	if service := l.settings["consul.service"]; service != "" {
+		fmt.Fprintf(in.Out, "the old page asks Consul for the hosts of service %s, and so does this one: consul in %s\n",
+			service, in.path(configFile))
 	}
 	if l.zone != "" {
 		fmt.Fprintf(in.Out, "the old page reads the times of bookings in %s (%s), and so does this one: booking.timezone in %s\n", l.zone, l.zoneFrom, in.path(configFile))

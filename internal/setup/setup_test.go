@@ -2,11 +2,14 @@ package setup
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 )
 
@@ -166,6 +169,69 @@ func TestImportDoesNotChangeAConfiguration(t *testing.T) {
 	write(t, "gpu01\n", dir, "hosts.txt")
 	if _, err := initialise(t, Options{Side: Web, Dir: dir, Host: "web", From: filepath.Join(dir, "hosts.txt")}); err == nil || !strings.Contains(err.Error(), "--from") {
 		t.Errorf("error is %v", err)
+	}
+}
+
+// TestImportOfConsul: the new board asks the same Consul for the same service, whatever starts its generations.
+func TestImportOfConsul(t *testing.T) {
+	dir, list := t.TempDir(), filepath.Join(t.TempDir(), "fetch_stats_conf.json")
+	write(t, `{"CONSUL_SERVICE_URI": "http://consul.lab.example:8500/v1/catalog/service/gpu-servers?tag=cuda"}`, list)
+	said, err := initialise(t, Options{Side: Web, Dir: dir, Host: "web", User: "eva", From: list})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := readConfig(filepath.Join(dir, configFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, err := cfg.Consul(); err != nil || !cfg.AsksConsul() || o.Service != "gpu-servers" || !slices.Equal(o.Tags, []string{"cuda"}) || len(cfg.Hosts) != 0 {
+		t.Errorf("the configuration asks for %+v, %v", o, err)
+	}
+	const variable = "CONSUL_HTTP_ADDR=http://consul.lab.example:8500"
+	for name, want := range map[string]string{
+		said: "env " + variable + " /usr/bin/gpuboard generate -v", read(t, dir, "setup/cron"): "\n" + variable + "\n* * * * *",
+		read(t, dir, "setup/systemd/gpuboard-watch.service"): "\nEnvironment=" + variable + "\n",
+	} {
+		if !strings.Contains(name, want) {
+			t.Errorf("there is no %q in\n%s", want, name)
+		}
+	}
+}
+
+// TestImportedPort: the built-in web server takes the place of the old page.
+func TestImportedPort(t *testing.T) {
+	dir, list := t.TempDir(), filepath.Join(t.TempDir(), "config.yml")
+	write(t, "web_port: 8042\nhosts:\n  - gpu01\n", list)
+	said, err := initialise(t, Options{Side: Web, Dir: dir, Host: "web", User: "eva", From: list})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg, err := readConfig(filepath.Join(dir, configFile)); err != nil || cfg.String("listen") != "127.0.0.1:8042" {
+		t.Errorf("it listens at %s, %v", cfg.String("listen"), err)
+	}
+	for what, text := range map[string]string{"the crontab": read(t, dir, "setup/cron"), "the unit": read(t, dir, "setup/systemd/gpuboard-serve.service"), "init": said} {
+		if !strings.Contains(text, "gpuboard serve") || strings.Count(text, "serve --listen") != strings.Count(text, "serve --listen 127.0.0.1:8042") {
+			t.Errorf("%s names another address:\n%s", what, text)
+		}
+	}
+}
+
+// TestInitWritesTheZone: that of TZ, where it has a name.
+func TestInitWritesTheZone(t *testing.T) {
+	for tz, want := range map[string]string{"Asia/Tokyo": "Asia/Tokyo", ":Asia/Tokyo": "Asia/Tokyo", "JST-9": config.ZoneName(func(string) string { return "" })} {
+		dir := t.TempDir()
+		err := Init(Options{Side: Web, Dir: dir, Host: "web", User: "eva", Program: "/usr/bin/gpuboard", Out: io.Discard,
+			Getenv: func(name string) string { return map[string]string{"TZ": tz}[name] }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := readConfig(filepath.Join(dir, configFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := cfg.String("timezone"); got != want {
+			t.Errorf("TZ=%s: timezone is %q, want %q", tz, got, want)
+		}
 	}
 }
 

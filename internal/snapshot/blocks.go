@@ -88,7 +88,7 @@ func (b *block) samples(to []Sample) (_ []Sample, bad int, err error) {
 				return nil, 0, refuse(BadParse, "a column of %d readings for %d samples", len(c), n)
 			}
 		}
-		bad += readings(b.Utilization[g], 0, MaxPercent, 1, func(i int, v *int) { run[i].GPUs[g].Utilization = v })
+		bad += readings(b.Utilization[g], 0, maxPercent, 1, func(i int, v *int) { run[i].GPUs[g].Utilization = v })
 		bad += readings(b.Memory[g], 0, maxMiB, 1, func(i int, v *int64) { run[i].GPUs[g].MemoryUsed = v })
 		bad += readings(b.Temperature[g], minCelsius, maxCelsius, 1, func(i int, v *int) { run[i].GPUs[g].Temperature = v })
 		bad += readings(b.Power[g], 0, maxWatts*10, 10, func(i int, v *float64) { run[i].GPUs[g].Power = v })

@@ -39,8 +39,10 @@ func fleetBundle(gpus, samples int) *Bundle {
 				Index: g, UUID: fmt.Sprintf("GPU-%08x-%04x-4444-8888-%012x", uint32(g)*2654435761, g*7919, uint64(g+1)*1099511628211%(1<<48)),
 				PCIBusID: fmt.Sprintf("00000000:%02X:00.0", 0x19+g*0x12), Name: "NVIDIA H100 80GB HBM3",
 				MemoryTotal: ptr(int64(81559)), MemoryUsed: ptr(int64(70000 + 100*g)), MemoryFree: ptr(int64(11559 - 100*g)),
-				UtilizationGPU: ptr(min(100, 85+rng.IntN(20))), UtilizationMemory: ptr(30 + rng.IntN(10)), Temperature: ptr(60 + rng.IntN(4)),
-				PowerDraw: ptr(float64(4000+rng.IntN(2500)) / 10), PowerLimit: ptr(700.0), ClockSM: ptr(1980), ClockMemory: ptr(2619),
+				Readings: Readings{
+					UtilizationGPU: ptr(min(100, 85+rng.IntN(20))), UtilizationMemory: ptr(30 + rng.IntN(10)), Temperature: ptr(60 + rng.IntN(4)),
+					PowerDraw: ptr(float64(4000+rng.IntN(2500)) / 10), PowerLimit: ptr(700.0), ClockSM: ptr(1980), ClockMemory: ptr(2619),
+				},
 				PState: "P0", ThrottleReasons: []string{"sw_power_cap"}, MIGMode: "disabled", Health: HealthOK,
 				ECC:          &ECC{Mode: "enabled", CorrectedVolatile: ptr(int64(0)), UncorrectedVolatile: ptr(int64(0)), CorrectedAggregate: ptr(int64(2)), UncorrectedAggregate: ptr(int64(0))},
 				RemappedRows: &Remapped{Correctable: ptr(0), Uncorrectable: ptr(0), Pending: ptr(false), Failure: ptr(false)},

@@ -265,7 +265,7 @@ func TestTooManyIsCut(t *testing.T) {
 	}
 	s = &Snapshot{GPUs: make([]GPU, MaxGPUs)}
 	for i := range s.GPUs {
-		s.GPUs[i] = GPU{Index: i, Health: "odd", UtilizationGPU: ptr(500)}
+		s.GPUs[i] = GPU{Index: i, Health: "odd", Readings: Readings{UtilizationGPU: ptr(500)}}
 	}
 	if found := s.Validate(); len(found) != MaxErrors+1 || found[MaxErrors].Message != "problems: +64 more" {
 		t.Errorf("%d problems, the last %+v; want %d and how many more", len(found), found[len(found)-1], MaxErrors)
@@ -378,7 +378,7 @@ func equalJSON(t *testing.T, want, got any) {
 }
 
 func TestSampleUsers(t *testing.T) {
-	s := &Snapshot{Seq: 1, GPUs: []GPU{{Index: 0, PowerDraw: ptr(12.345)}, {Index: 3}}, Processes: []Process{
+	s := &Snapshot{Seq: 1, GPUs: []GPU{{Index: 0, Readings: Readings{PowerDraw: ptr(12.345)}}, {Index: 3}}, Processes: []Process{
 		{GPU: 0, User: "bob", Type: Compute, UsedMemory: ptr(int64(5))},
 		{GPU: 0, User: "ann", Type: ComputeGraphics, UsedMemory: ptr(int64(7))},
 		{GPU: 0, User: "bob", Type: Compute},

@@ -6,25 +6,49 @@ import (
 	"strings"
 )
 
-// An Owner is whose a process is: a person, or an unknown user with what is known of it.
+// An Owner is whose a process is: a person, somebody who is likely a person, or an unknown user with what is
+// known of it.
 type Owner struct {
-	// Person is a login name, or who is behind it; "" for an unknown user.
+	// Person is a login name, or who is behind it; "" if that is not certain.
 	Person string
+	// Likely is the same where it is not certain. It is shown, and counts for nothing.
+	Likely string
 	// Account is the account of an unknown user: "root", "uid 100999", or "" if nothing is known.
 	Account string
 	// Container is where an unknown user's process runs; "" for the host itself.
 	Container string
 }
 
-// String names the owner: "ada", "unknown (root in container a1b2c3d4)" or "unknown".
+// Name is "ada" for a person, "ada?" for one who is only likely, and "" for an unknown user. [OwnerNamed] is
+// its inverse.
+func (o Owner) Name() string {
+	if o.Likely != "" {
+		return o.Likely + "?"
+	}
+	return o.Person
+}
+
+// OwnerNamed returns the owner of a name that a sample has. What has no login's shape is nobody's name.
+func OwnerNamed(name string) Owner {
+	login, likely := strings.CutSuffix(name, "?")
+	switch {
+	case !Fits("login", login):
+		return Owner{}
+	case likely:
+		return Owner{Likely: login}
+	}
+	return Owner{Person: login}
+}
+
+// String names the owner: "ada", "ada?", "unknown (root in container a1b2c3d4)" or "unknown".
 func (o Owner) String() string {
 	known := o.Account
 	if o.Container != "" {
 		known = strings.TrimSpace(known + " in container " + o.Container)
 	}
 	switch {
-	case o.Person != "":
-		return o.Person
+	case o.Name() != "":
+		return o.Name()
 	case known == "":
 		return "unknown"
 	}
@@ -34,25 +58,35 @@ func (o Owner) String() string {
 // MarshalText is String, for JSON.
 func (o Owner) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// servicePrograms hold GPUs on behalf of others: CUDA MPS and DCGM.
+// servicePrograms hold GPUs on behalf of others: CUDA MPS, DCGM and the driver's persistence.
 func servicePrograms() []string {
-	return []string{"nvidia-cuda-mps-server", "nvidia-cuda-mps-control", "nv-hostengine"}
+	return []string{"nvidia-cuda-mps-server", "nvidia-cuda-mps-control", "nv-hostengine", "nvidia-persistenced"}
 }
 
-// Service reports whether the program holds GPUs on behalf of others.
+// Service reports whether the program is called like one that holds GPUs on behalf of others.
 func (p *Process) Service() bool { return slices.Contains(servicePrograms(), p.Program) }
 
 // Dead reports whether the process is known to have ended.
 func (p *Process) Dead() bool { return p.Alive != nil && !*p.Alive }
 
-// Computes reports whether the process counts as using the GPU. A dead process, a display server and
-// a service program do not. An unknown type does, because showing a busy GPU as free is the worse error.
-func (p *Process) Computes() bool { return p.Type != Graphics && !p.Dead() && !p.Service() }
+// Owner returns whose the process is, as far as its account tells. In a container that is only likely: an image
+// that runs as uid 1000 has the account of whoever has that uid on the node. It is certain in a user namespace
+// of the account's own.
+func (p *Process) Owner() Owner {
+	switch login := p.Login(); {
+	case login == "":
+		return p.Unknown()
+	case p.Container != "" && !p.OwnUserNamespace:
+		return Owner{Likely: login}
+	default:
+		return Owner{Person: login}
+	}
+}
 
-// Login returns the login name of the ordinary account that owns the process, and "" where that is
-// not known for certain: for root, system accounts, and a uid without a name, in a container or not.
+// Login returns the login name of the ordinary account that the process runs as. It is "" for root, system
+// accounts, a uid without a name, and a name that has no login's shape, in a container or not.
 func (p *Process) Login() string {
-	if p.BareUID() || SystemAccount(p.User) || p.UID != nil && systemUID(*p.UID) {
+	if p.BareUID() || SystemAccount(p.User) || p.UID != nil && systemUID(*p.UID) || !Fits("login", p.User) {
 		return ""
 	}
 	return p.User
@@ -64,8 +98,10 @@ func (p *Process) Unknown() Owner {
 	switch {
 	case p.BareUID():
 		o.Account = "uid " + p.User
-	case p.User == "" && p.UID != nil:
+	case (p.User == "" || p.User == "?") && p.UID != nil:
 		o.Account = "uid " + strconv.FormatInt(*p.UID, 10)
+	case p.User == "?":
+		o.Account = ""
 	}
 	return o
 }
@@ -73,10 +109,7 @@ func (p *Process) Unknown() Owner {
 // Owner returns whose the process is, as far as its account tells.
 func (c *Child) Owner() Owner {
 	p := Process{User: c.User}
-	if login := p.Login(); login != "" {
-		return Owner{Person: login}
-	}
-	return p.Unknown()
+	return p.Owner()
 }
 
 // BareUID reports whether User is no name but the uid. Digits may also be a login name: then the uid is

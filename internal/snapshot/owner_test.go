@@ -1,18 +1,36 @@
 package snapshot
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestWhoseAProcessIs(t *testing.T) {
 	uid := func(n int64) *int64 { return &n }
 	for _, tt := range []struct {
-		name  string
-		p     Process
-		login string
-		owner string // as an unknown user
+		name    string
+		p       Process
+		person  string // of a person, with "?" where that is only likely
+		unknown string // as an unknown user
 	}{
 		{"an ordinary account", Process{User: "ada", UID: uid(1001)}, "ada", "unknown (ada)"},
 		{"one of a drop without uids", Process{User: "ada"}, "ada", "unknown (ada)"},
-		{"the first ordinary account, in a container", Process{User: "ada", UID: uid(1000), Container: "a1b2c3d4"}, "ada", "unknown (ada in container a1b2c3d4)"},
+		{"the first ordinary account, in a container", Process{User: "ada", UID: uid(1000), Container: "a1b2c3d4"}, "ada?", "unknown (ada in container a1b2c3d4)"},
+		{"one in a container, in a user namespace of its own", Process{User: "ada", UID: uid(1000), Container: "a1b2c3d4", OwnUserNamespace: true}, "ada", "unknown (ada in container a1b2c3d4)"},
+		{"root in a user namespace of its own", Process{User: "root", UID: uid(0), Container: "a1b2c3d4", OwnUserNamespace: true}, "", "unknown (root in container a1b2c3d4)"},
+		{"a question mark", Process{User: "?"}, "", "unknown"},
+		{"a question mark with a uid", Process{User: "?", UID: uid(1001)}, "", "unknown (uid 1001)"},
+		{"a name that ends in one", Process{User: "ada?", UID: uid(1001)}, "", "unknown (ada?)"},
+		{"a command line", Process{User: "ada curl evil|sh", UID: uid(1001)}, "", "unknown (ada curl evil|sh)"},
+		{"an option", Process{User: "-rf", UID: uid(1001)}, "", "unknown (-rf)"},
+		{"quotes", Process{User: `ada"'`, UID: uid(1001)}, "", `unknown (ada"')`},
+		{"an account of a domain", Process{User: `LAB\ada`, UID: uid(10001)}, `LAB\ada`, `unknown (LAB\ada)`},
+		{"an account at a domain", Process{User: "ada.l@lab.example", UID: uid(10001)}, "ada.l@lab.example", "unknown (ada.l@lab.example)"},
+		{"an account of Samba", Process{User: "LAB+ada", UID: uid(10001)}, "LAB+ada", "unknown (LAB+ada)"},
+		{"a machine's account", Process{User: "gpu01$", UID: uid(10001)}, "gpu01$", "unknown (gpu01$)"},
+		{"hyphen and underscore", Process{User: "_ada-l_2", UID: uid(1001)}, "_ada-l_2", "unknown (_ada-l_2)"},
+		{"letters beyond ASCII", Process{User: "jürgen田", UID: uid(1001)}, "jürgen田", "unknown (jürgen田)"},
+		{"a name that ps has cut", Process{User: "averyver+", UID: uid(1001)}, "averyver+", "unknown (averyver+)"},
 		{"root", Process{User: "root", UID: uid(0)}, "", "unknown (root)"},
 		{"root without a uid", Process{User: "root"}, "", "unknown (root)"},
 		{"root under another name", Process{User: "toor", UID: uid(0)}, "", "unknown (toor)"},
@@ -29,37 +47,20 @@ func TestWhoseAProcessIs(t *testing.T) {
 		{"somebody of whom nothing is known", Process{}, "", "unknown"},
 		{"somebody in a container", Process{Container: "a1b2c3d4"}, "", "unknown (in container a1b2c3d4)"},
 	} {
-		if got := tt.p.Login(); got != tt.login {
-			t.Errorf("%s: login %q, want %q", tt.name, got, tt.login)
+		whose := tt.p.Owner()
+		if got := whose.Name(); got != tt.person {
+			t.Errorf("%s: person %q, want %q", tt.name, got, tt.person)
 		}
-		if got := tt.p.Unknown().String(); got != tt.owner {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.owner)
+		if got := OwnerNamed(whose.Name()); got.Person != whose.Person || got.Likely != whose.Likely {
+			t.Errorf("%s: %+v in a sample is %+v", tt.name, whose, got)
+		}
+		if got := tt.p.Unknown().String(); got != tt.unknown {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.unknown)
 		}
 	}
 	for user, want := range map[string]Owner{"ada": {Person: "ada"}, "root": {Account: "root"}, "100999": {Account: "uid 100999"}} {
 		if got := (&Child{User: user}).Owner(); got != want {
 			t.Errorf("a child of %s is %+v, want %+v", user, got, want)
-		}
-	}
-}
-
-func TestWhatComputes(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		p    Process
-		want bool
-	}{
-		{"compute", Process{Type: Compute, Alive: ptr(true)}, true},
-		{"compute and graphics", Process{Type: ComputeGraphics, Alive: ptr(true)}, true},
-		{"a type of tomorrow", Process{Type: "M+C", Alive: ptr(true)}, true},
-		{"one that may be alive", Process{Type: Compute}, true},
-		{"graphics", Process{Type: Graphics, Alive: ptr(true)}, false},
-		{"a dead process", Process{Type: Compute, Alive: ptr(false)}, false},
-		{"the server of MPS", Process{Type: Compute, Alive: ptr(true), Program: "nvidia-cuda-mps-server"}, false},
-		{"DCGM", Process{Type: Compute, Alive: ptr(true), Program: "nv-hostengine"}, false},
-	} {
-		if got := tt.p.Computes(); got != tt.want {
-			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
 		}
 	}
 }
@@ -71,12 +72,15 @@ func TestSampleHasPeopleAlone(t *testing.T) {
 		{User: "ada", UID: ptr(int64(1001)), Type: Compute, UsedMemory: size},
 		{User: "kai", UID: ptr(int64(1002)), Type: Compute, UsedMemory: size, Alive: ptr(false)},
 		{User: "root", UID: ptr(int64(0)), Type: Compute, UsedMemory: size, Container: "a1b2c3d4"},
+		{User: "eva", UID: ptr(int64(1003)), Type: Compute, UsedMemory: size, Container: "a1b2c3d4"},
+		{User: "lea", UID: ptr(int64(1004)), Type: Compute, UsedMemory: size, Container: "a1b2c3d4", OwnUserNamespace: true},
+		{User: "x|sh", UID: ptr(int64(1005)), Type: Compute, UsedMemory: size},
 		{User: "100999", UID: ptr(int64(100999)), Type: Compute, UsedMemory: size},
 		{User: "root", UID: ptr(int64(0)), Type: Compute, UsedMemory: size, Program: "nvidia-cuda-mps-server"},
 		{User: "gdm", UID: ptr(int64(120)), Type: Graphics, UsedMemory: size},
 	}}
 	users := s.Sample().GPUs[0].Users
-	if len(users) != 2 || users[0] != (UserMemory{"", 300}) || users[1] != (UserMemory{"ada", 100}) {
-		t.Errorf("users %v, want 300 MiB of unknown users and 100 of ada", users)
+	if want := []UserMemory{{"", 400}, {"ada", 100}, {"eva?", 100}, {"lea", 100}}; !slices.Equal(users, want) {
+		t.Errorf("users %v, want %v", users, want)
 	}
 }

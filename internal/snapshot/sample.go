@@ -42,8 +42,8 @@ func (s *Snapshot) RepeatedUUIDs() map[string]bool {
 }
 
 // Sample returns the compact record of s: its GPUs, and after them as many of their MIG
-// devices as fit into [MaxGPUs]. Users counts processes that compute (see [Process.Computes] and
-// [Process.Login]), and dead ones as those of an unknown user, because what they hold is not free; a
+// devices as fit into [MaxGPUs]. Users counts processes that compute (see [Computing] and
+// [Owner.Name]), and dead ones as those of an unknown user, because what they hold is not free; a
 // process of unknown size counts as 0 MiB. It is nil for a GPU whose processes are not known.
 func (s *Snapshot) Sample() Sample {
 	sample := Sample{Seq: s.Seq, At: TimeOf(s.CollectedAt.Time).Time}
@@ -81,26 +81,23 @@ func (s *Snapshot) usersOf(g *GPU, device int) []UserMemory {
 	if !s.ProcessesKnownOf(g) {
 		return nil
 	}
+	procs, known := s.processesOn(g, device)
+	if !known {
+		return nil
+	}
+	utilization := g.UtilizationGPU
+	if device >= 0 {
+		utilization = nil // it is that of the whole GPU
+	}
+	computing := Computing(utilization, procs)
 	held := map[string]int64{}
-	for i := range s.Processes {
-		p := &s.Processes[i]
-		if p.GPU != g.Index || !p.Computes() && !p.Dead() {
-			continue
+	for i, p := range procs {
+		switch {
+		case computing[i]:
+			held[p.Owner().Name()] += value(p.UsedMemory)
+		case p.Dead():
+			held[""] += value(p.UsedMemory)
 		}
-		if device >= 0 {
-			on := MIGDeviceOf(g.MIGDevices, p)
-			if on < 0 {
-				return nil
-			}
-			if on != device {
-				continue
-			}
-		}
-		name := ""
-		if p.Computes() {
-			name = p.Login()
-		}
-		held[name] += value(p.UsedMemory)
 	}
 	users := make([]UserMemory, 0, len(held))
 	for name, memory := range held {
@@ -108,6 +105,28 @@ func (s *Snapshot) usersOf(g *GPU, device int) []UserMemory {
 	}
 	slices.SortFunc(users, func(a, b UserMemory) int { return strings.Compare(a.User, b.User) })
 	return users
+}
+
+// processesOn returns the processes of a GPU, or of one of its MIG devices if device is not -1. It returns false
+// if a process that may use the GPU may be on any of its devices.
+func (s *Snapshot) processesOn(g *GPU, device int) (procs []*Process, known bool) {
+	for i := range s.Processes {
+		p := &s.Processes[i]
+		if p.GPU != g.Index {
+			continue
+		}
+		if device >= 0 {
+			on := MIGDeviceOf(g.MIGDevices, p)
+			if on < 0 && !p.background() {
+				return nil, false
+			}
+			if on != device {
+				continue
+			}
+		}
+		procs = append(procs, p)
+	}
+	return procs, true
 }
 
 func value(p *int64) int64 {

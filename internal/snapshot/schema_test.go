@@ -51,8 +51,10 @@ func TestSchemaFitsTheStruct(t *testing.T) {
 			}
 			seen[typ] = true
 			props := s["properties"].(map[string]any)
-			for i := range typ.NumField() {
-				f := typ.Field(i)
+			for _, f := range reflect.VisibleFields(typ) {
+				if f.Anonymous && f.Tag == "" {
+					continue
+				}
 				name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 				prop, ok := props[name].(map[string]any)
 				if !ok {

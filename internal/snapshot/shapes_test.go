@@ -74,7 +74,7 @@ func TestEveryTextHasAShape(t *testing.T) {
 		t.Errorf("free texts are\n%v, want\n%v", got, free)
 	}
 	g, p := s.GPUs[0], s.Processes[0]
-	if g.ProcessesUnknown != "unknown" || g.ThrottleReasons[0] != "unknown" || p.Type != UnknownType || !p.Computes() || g.Health != HealthUnknown {
+	if g.ProcessesUnknown != "unknown" || g.ThrottleReasons[0] != "unknown" || p.Type != UnknownType || !Computing(nil, []*Process{&p})[0] || g.Health != HealthUnknown {
 		t.Errorf("unknown is %q, %q, %q, %q", g.ProcessesUnknown, g.ThrottleReasons, p.Type, g.Health)
 	}
 	kinds := map[string]int{}

@@ -53,11 +53,11 @@ type Node struct {
 	Load15        *float64    `json:"load15"`
 	MemoryTotal   *int64      `json:"memory_total_mib"`
 	MemoryUsed    *int64      `json:"memory_used_mib"` // total less available
-	Disks         []Disk      `json:"disks,omitempty"`
-	DiskUsers     []DiskUser  `json:"disk_users,omitempty"`
-	Interfaces    []Interface `json:"interfaces,omitempty"`
-	Kernel        string      `json:"kernel,omitempty"`
-	OS            string      `json:"os,omitempty"`
+	OS            string      `json:"os"`
+	Kernel        string      `json:"kernel"`
+	Disks         []Disk      `json:"disks"`
+	DiskUsers     []DiskUser  `json:"disk_users"`
+	Interfaces    []Interface `json:"interfaces"`
 }
 
 // A Disk is one local file system.
@@ -96,32 +96,23 @@ const (
 // A GPU is one device as nvidia-smi lists it. Units are nvidia-smi's: MiB, %,
 // °C, W, MHz.
 type GPU struct {
-	Index             int         `json:"index"`
-	UUID              string      `json:"uuid,omitempty"`
-	PCIBusID          string      `json:"pci_bus_id,omitempty"`
-	Name              string      `json:"name,omitempty"`
-	MemoryTotal       *int64      `json:"memory_total_mib"`
-	MemoryUsed        *int64      `json:"memory_used_mib"`
-	MemoryFree        *int64      `json:"memory_free_mib"`
-	MemoryShared      bool        `json:"memory_shared,omitempty"` // memory and numbers are those of the node, whoever uses them
-	UtilizationGPU    *int        `json:"utilization_gpu_percent"`
-	UtilizationMemory *int        `json:"utilization_memory_percent"`
-	Temperature       *int        `json:"temperature_celsius"`
-	PowerDraw         *float64    `json:"power_draw_watts"`
-	PowerLimit        *float64    `json:"power_limit_watts"`
-	Fan               *int        `json:"fan_percent"`
-	PCIeWidth         *int        `json:"pcie_width,omitempty"`     // lanes of the PCIe link now
-	PCIeWidthMax      *int        `json:"pcie_width_max,omitempty"` // lanes that GPU and slot can have
-	ClockSM           *int        `json:"clock_sm_mhz"`
-	ClockMemory       *int        `json:"clock_memory_mhz"`
-	PState            string      `json:"pstate,omitempty"`
-	ThrottleReasons   []string    `json:"throttle_reasons,omitempty"` // those active, nvidia-smi's names without their prefix
-	ECC               *ECC        `json:"ecc,omitempty"`
-	RetiredPages      *int        `json:"retired_pages,omitempty"`
-	RemappedRows      *Remapped   `json:"remapped_rows,omitempty"`
-	Fabric            *Fabric     `json:"fabric,omitempty"`   // nil where there is none
-	MIGMode           string      `json:"mig_mode,omitempty"` // enabled, disabled, or "" where there is no MIG
-	MIGDevices        []MIGDevice `json:"mig_devices,omitempty"`
+	Index        int    `json:"index"`
+	UUID         string `json:"uuid,omitempty"`
+	PCIBusID     string `json:"pci_bus_id,omitempty"`
+	Name         string `json:"name,omitempty"`
+	MemoryTotal  *int64 `json:"memory_total_mib"`
+	MemoryUsed   *int64 `json:"memory_used_mib"`
+	MemoryFree   *int64 `json:"memory_free_mib"`
+	MemoryShared bool   `json:"memory_shared,omitempty"` // memory and numbers are those of the node, whoever uses them
+	Readings
+	PState          string      `json:"pstate,omitempty"`
+	ThrottleReasons []string    `json:"throttle_reasons,omitempty"` // those active, nvidia-smi's names without their prefix
+	ECC             *ECC        `json:"ecc,omitempty"`
+	RetiredPages    *int        `json:"retired_pages,omitempty"`
+	RemappedRows    *Remapped   `json:"remapped_rows,omitempty"`
+	Fabric          *Fabric     `json:"fabric,omitempty"`   // nil where there is none
+	MIGMode         string      `json:"mig_mode,omitempty"` // enabled, disabled, or "" where there is no MIG
+	MIGDevices      []MIGDevice `json:"mig_devices,omitempty"`
 	// ProcessesUnknown says why the processes of this GPU are not known, with the text of
 	// nvidia-smi if there is one ("N/A", "Insufficient Permissions"). "" means that all of
 	// them are in [Snapshot.Processes].
@@ -143,7 +134,7 @@ type XID struct {
 // ECC is the error correction of a GPU's memory, counted since the last reset
 // (volatile) and over its life (aggregate).
 type ECC struct {
-	Mode                 string `json:"mode,omitempty"` // enabled or disabled
+	Mode                 string `json:"mode"` // enabled or disabled
 	CorrectedVolatile    *int64 `json:"corrected_volatile"`
 	UncorrectedVolatile  *int64 `json:"uncorrected_volatile"`
 	CorrectedAggregate   *int64 `json:"corrected_aggregate"`
@@ -161,10 +152,10 @@ type Remapped struct {
 // Fabric is the place of a GPU among those that NVLink switches connect. State
 // and Status are the driver's words; it is up when they are Completed and Success.
 type Fabric struct {
-	State       string `json:"state,omitempty"`
-	Status      string `json:"status,omitempty"`
+	State       string `json:"state"`
+	Status      string `json:"status"`
 	CliqueID    *int   `json:"clique_id"`
-	ClusterUUID string `json:"cluster_uuid,omitempty"` // "" within one machine
+	ClusterUUID string `json:"cluster_uuid"` // "" within one machine
 }
 
 // A MIGDevice is one instance of a partitioned GPU.
@@ -207,10 +198,13 @@ type Process struct {
 	// Alive is false when ps does not know the pid, knows it as a zombie, or
 	// knows under it a process that is younger than the reading; nil when ps
 	// could not be asked.
-	Alive             *bool  `json:"alive"`
-	Container         string `json:"container,omitempty"` // short id of the container it runs in
-	GPUInstanceID     *int   `json:"gpu_instance_id,omitempty"`
-	ComputeInstanceID *int   `json:"compute_instance_id,omitempty"`
+	Alive     *bool  `json:"alive"`
+	Container string `json:"container,omitempty"` // short id of the container it runs in
+	// OwnUserNamespace is true in a container if its user namespace maps the uid alone, as a rootless one does:
+	// only this account and root can start such a container.
+	OwnUserNamespace  bool `json:"own_user_namespace,omitempty"`
+	GPUInstanceID     *int `json:"gpu_instance_id,omitempty"`
+	ComputeInstanceID *int `json:"compute_instance_id,omitempty"`
 	// Children are the living processes whose parent or process group is a dead process.
 	// They must end before the memory is free.
 	Children []Child `json:"children,omitempty"`
@@ -219,8 +213,8 @@ type Process struct {
 // A Child is a living process left behind by a dead one.
 type Child struct {
 	PID     int    `json:"pid"`
-	User    string `json:"user,omitempty"`
-	Program string `json:"program,omitempty"`
+	User    string `json:"user"`
+	Program string `json:"program"`
 }
 
 // A Problem is one thing that could not be read, reached or believed. Code is

@@ -6,18 +6,11 @@ import (
 	"time"
 )
 
-// Limits of readings. A value outside them comes from a broken driver or is forged, and
-// becomes unknown. They are generous, because a wrong "unknown" hides a GPU.
+// Limits of what is not among [Readings]. A value outside them comes from a broken driver or is
+// forged, and becomes unknown. They are generous, because a wrong "unknown" hides a GPU.
 const (
 	maxIndex   = 1 << 20
 	maxMiB     = 1 << 32 // 4 PiB
-	MaxPercent = 100
-	MaxLanes   = 64  // twice the maximum of PCIe
-	MaxFan     = 250 // fans may be driven beyond their rating
-	minCelsius = -100
-	maxCelsius = 300
-	maxWatts   = 100_000
-	maxMHz     = 100_000
 	maxCount   = 1 << 53 // error counters; what a JSON number holds exactly
 	maxCores   = 1 << 20
 	maxLoad    = 1e7
@@ -201,16 +194,7 @@ func (v *validator) device(g *GPU) {
 		v.add(BadRange, "memory_free_mib is %d of %d", *g.MemoryFree, *g.MemoryTotal)
 		g.MemoryFree = nil
 	}
-	within(v, &g.UtilizationGPU, 0, MaxPercent, "utilization_gpu_percent")
-	within(v, &g.UtilizationMemory, 0, MaxPercent, "utilization_memory_percent")
-	within(v, &g.Temperature, minCelsius, maxCelsius, "temperature_celsius")
-	within(v, &g.PowerDraw, 0, maxWatts, "power_draw_watts")
-	within(v, &g.PowerLimit, 0, maxWatts, "power_limit_watts")
-	within(v, &g.Fan, 0, MaxFan, "fan_percent")
-	within(v, &g.PCIeWidth, 0, MaxLanes, "pcie_width")
-	within(v, &g.PCIeWidthMax, 0, MaxLanes, "pcie_width_max")
-	within(v, &g.ClockSM, 0, maxMHz, "clock_sm_mhz")
-	within(v, &g.ClockMemory, 0, maxMHz, "clock_memory_mhz")
+	v.readings(&g.Readings)
 	within(v, &g.RetiredPages, 0, maxIndex, "retired_pages")
 	g.ThrottleReasons = limit(v, g.ThrottleReasons, MaxErrors, "throttle_reasons")
 	for i := range g.ThrottleReasons {

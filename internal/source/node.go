@@ -16,6 +16,7 @@ import (
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/node"
 	"gpuboard/internal/snapshot"
+	"gpuboard/sitegen/data"
 )
 
 // ThisNode reads this node and merges it with its bookings, so that a GPU is
@@ -27,11 +28,11 @@ func ThisNode(ctx context.Context, o Options, n node.Node) (*board.Board, bookin
 	if err != nil {
 		return nil, nil, err
 	}
-	data := ""
-	if dir := cfg.String("data"); cfg.Given("data") || config.IsDir(filepath.Join(dir, "drop")) {
-		data = dir // a directory that happens to be called data is not ours
+	dir := cfg.String("data")
+	if !cfg.Given("data") && !config.IsDir(filepath.Join(dir, "drop")) {
+		dir = "" // a directory that happens to be called data is not ours
 	}
-	aliases, problems := Aliases(cfg, data)
+	aliases, problems := Aliases(cfg, dir)
 	in := board.Input{Settings: cfg.Board(), Person: aliases.Canonical, Problems: problems}
 	in.Hosts = []inventory.Host{{Name: host}}
 	listed, _ := inventory.List(cfg.Hosts)
@@ -45,7 +46,7 @@ func ThisNode(ctx context.Context, o Options, n node.Node) (*board.Board, bookin
 	var maintenance bool
 	var asked sync.WaitGroup
 	asked.Go(func() {
-		in.Calendar, maintenance, problems = bookingsHere(ctx, o, host, data, booking.Options{Aliases: aliases, Now: o.Now().UTC(), DayStarts: cfg.BookingZone(true).DayStarts}, cfg.BookingZone(true).Location)
+		in.Calendar, maintenance, problems = bookingsHere(ctx, o, host, dir, booking.Options{Aliases: aliases, Now: o.Now().UTC(), DayStarts: cfg.BookingZone(true).DayStarts}, cfg.BookingZone(true).Location)
 	})
 	snap, err := n.Collect(ctx)
 	asked.Wait()
@@ -78,12 +79,12 @@ const siteSilence = 15 * time.Minute
 // bookingsHere are the bookings for this host: from comments.json where that
 // lies here, else from the site. Where neither is configured nobody has booked
 // anything; where they cannot be had, that is a problem to be said.
-func bookingsHere(ctx context.Context, o Options, host, data string, opt booking.Options, zone *time.Location) (*booking.Calendar, bool, []snapshot.Problem) {
+func bookingsHere(ctx context.Context, o Options, host, dir string, opt booking.Options, zone *time.Location) (*booking.Calendar, bool, []snapshot.Problem) {
 	cfg := o.Config
 	comments := cfg.String("comments")
 	named := comments != ""
-	if !named && data != "" {
-		comments = filepath.Join(data, "comments.json")
+	if !named && dir != "" {
+		comments = filepath.Join(dir, "comments.json")
 	}
 	if comments != "" && (named || config.IsFile(comments)) {
 		cal := booking.Open(comments, zone).Load(opt)
@@ -97,8 +98,8 @@ func bookingsHere(ctx context.Context, o Options, host, data string, opt booking
 		if err := s.at(cfg.String("site_url")); err != nil {
 			return nil, false, []snapshot.Problem{{Code: "site:unreachable", Message: "the bookings are not known: " + err.Error()}}
 		}
-	case config.IsFile(filepath.Join(cfg.String("site"), boardFile)):
-		s.file, s.Name = filepath.Join(cfg.String("site"), boardFile), cfg.String("site")
+	case config.IsFile(filepath.Join(cfg.String("site"), data.BoardPath)):
+		s.file, s.Name = filepath.Join(cfg.String("site"), data.BoardPath), cfg.String("site")
 	default:
 		return nil, false, nil
 	}
@@ -112,7 +113,8 @@ func bookingsHere(ctx context.Context, o Options, host, data string, opt booking
 	var problems []snapshot.Problem
 	if age := o.Now().Sub(h.SnapshotAt); !h.SnapshotAt.IsZero() && age > siteSilence {
 		problems = append(problems, snapshot.Problem{Code: "site:stale", Message: fmt.Sprintf(
-			"%s last had news of this host %s ago; if its generator has stopped, bookings made since are not known", s.Name, board.Span(age))})
+			"%s last had news of this host %s ago; if its generator has stopped, bookings made since are not known",
+			s.Name, snapshot.Length(age))})
 	}
 	return calendarOf(host, bookings), h.State == board.Maintenance, problems
 }
@@ -127,7 +129,7 @@ func keepHost(cal *booking.Calendar, host string) {
 // followCards gives bookings by number the numbers that their cards have now,
 // where the site lies here, too.
 func followCards(ctx context.Context, o Options, cal *booking.Calendar) {
-	s := &Source{opt: o, cfg: o.Config, file: filepath.Join(o.Config.String("site"), boardFile)}
+	s := &Source{opt: o, cfg: o.Config, file: filepath.Join(o.Config.String("site"), data.BoardPath)}
 	fleet := (&board.Board{Bookings: s.bookings(ctx)}).Fleet()
 	for i := range cal.Bookings {
 		b := &cal.Bookings[i]

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -22,13 +21,6 @@ import (
 	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/data"
-)
-
-// Files of a site.
-const (
-	boardFile    = "api/v1/board.json"
-	bookingsFile = "api/v1/bookings.json"
-	hostsDir     = "api/v1/hosts"
 )
 
 // Options are what a source needs besides the place.
@@ -58,13 +50,13 @@ func Open(o Options, from string) (*Source, error) {
 	cfg := o.Config
 	s := &Source{opt: o, cfg: cfg}
 	from = cmp.Or(from, cfg.String("site_url"))
-	site, data := cfg.String("site"), cfg.String("data")
+	site, dir := cfg.String("site"), cfg.String("data")
 	switch {
 	case from != "":
-	case config.IsFile(filepath.Join(site, boardFile)):
+	case config.IsFile(filepath.Join(site, data.BoardPath)):
 		from = site
-	case config.IsDir(filepath.Join(data, "drop")) || cfg.Given("data") && config.IsDir(data):
-		from = data
+	case config.IsDir(filepath.Join(dir, "drop")) || cfg.Given("data") && config.IsDir(dir):
+		from = dir
 	case cfg.String("base_url") != "":
 		from = cfg.String("base_url")
 	default:
@@ -75,14 +67,14 @@ func Open(o Options, from string) (*Source, error) {
 	}
 	s.Name = from
 	switch {
-	case config.IsFile(filepath.Join(from, boardFile)):
-		s.file = filepath.Join(from, boardFile)
+	case config.IsFile(filepath.Join(from, data.BoardPath)):
+		s.file = filepath.Join(from, data.BoardPath)
 	case IsData(cfg, from):
 		s.data = from
 	case config.IsFile(from):
 		s.file = from
 	case config.IsDir(from):
-		return nil, failure.Usage("a site has "+boardFile+" in it, a data directory has drop/", "%s is neither a site nor a data directory", from)
+		return nil, failure.Usage("a site has "+data.BoardPath+" in it, a data directory has drop/", "%s is neither a site nor a data directory", from)
 	default:
 		hint := ""
 		if host, _, _ := strings.Cut(from, "/"); strings.Contains(host, ".") && !strings.HasPrefix(host, ".") {
@@ -106,7 +98,7 @@ func (s *Source) at(address string) error {
 		return failure.Usage("write it as https://gpu.example.org/", "%s names no host", u.Redacted())
 	}
 	u.RawQuery, u.Fragment = "", ""
-	u.Path = strings.TrimSuffix(strings.TrimSuffix(u.Path, boardFile), "index.html")
+	u.Path = strings.TrimSuffix(strings.TrimSuffix(u.Path, data.BoardPath), "index.html")
 	if !strings.HasSuffix(u.Path, "/") {
 		u.Path += "/"
 	}
@@ -123,48 +115,28 @@ func (s *Source) Remote() bool { return s.site != nil }
 func (s *Source) Aliases() (booking.Aliases, []snapshot.Problem) { return Aliases(s.cfg, s.data) }
 
 // Read returns the board as it is now. Its age is for the caller to judge.
-func (s *Source) Read(ctx context.Context) (*data.Published, error) {
-	switch {
-	case s.site != nil:
-		body, err := s.fetch(ctx, boardFile)
-		if err != nil {
-			return nil, err
-		}
-		defer body.Close()
-		p, err := data.ReadPublished(body)
-		if err != nil {
-			return nil, s.unreadable(boardFile, err)
-		}
-		return p, nil
-	case s.file != "":
-		f, _, err := atomicfile.Open(s.file)
-		if err != nil {
-			return nil, failure.New(failure.ExitTryAgain, fmt.Errorf("reading the board: %w", err), "")
-		}
-		defer f.Close()
-		return data.ReadPublished(f)
-	default:
+func (s *Source) Read(ctx context.Context) (p *data.Published, err error) {
+	if s.data != "" {
 		b, err := s.mergeData(ctx)
 		if err != nil {
 			return nil, err
 		}
 		return &data.Published{Board: b, Title: s.cfg.String("title"), Lab: s.cfg.String("lab")}, nil
 	}
+	err = s.read(ctx, data.BoardPath, func(r io.Reader) (err error) {
+		p, err = data.ReadPublished(r)
+		return err
+	})
+	return p, err
 }
 
 // host reads one host's own file with its bookings. It is not for data
 // directories, which have none.
-func (s *Source) host(ctx context.Context, name string) (*board.Host, []board.Booking, error) {
-	path := hostsDir + "/" + name + ".json"
-	body, err := s.open(ctx, path)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer body.Close()
-	h, bookings, err := data.ReadHost(body)
-	if err != nil && s.site != nil {
-		err = s.unreadable(path, err)
-	}
+func (s *Source) host(ctx context.Context, name string) (h *board.Host, bookings []board.Booking, err error) {
+	err = s.read(ctx, data.HostsDir+name+".json", func(r io.Reader) (err error) {
+		h, bookings, err = data.ReadHost(r)
+		return err
+	})
 	return h, bookings, err
 }
 
@@ -183,14 +155,25 @@ func (s *Source) WithBookings(ctx context.Context) (*board.Board, error) {
 }
 
 // bookings reads the bookings that a site published; nil if they cannot be read.
-func (s *Source) bookings(ctx context.Context) []board.Booking {
-	body, err := s.open(ctx, bookingsFile)
-	if err != nil {
-		return nil
-	}
-	defer body.Close()
-	list, _ := data.ReadBookings(body)
+func (s *Source) bookings(ctx context.Context) (list []board.Booking) {
+	_ = s.read(ctx, data.BookingsPath, func(r io.Reader) (err error) {
+		list, err = data.ReadBookings(r)
+		return err
+	})
 	return list
+}
+
+// read reads a file of the site.
+func (s *Source) read(ctx context.Context, path string, read func(io.Reader) error) error {
+	file, err := s.open(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err = read(file); err != nil && s.site != nil {
+		return s.unreadable(path, err)
+	}
+	return err
 }
 
 // open opens a file of the site.
@@ -201,27 +184,13 @@ func (s *Source) open(ctx context.Context, path string) (io.ReadCloser, error) {
 	if s.file == "" {
 		return nil, fs.ErrNotExist
 	}
-	f, _, err := atomicfile.Open(filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(s.file))), path))
-	return f, err
-}
-
-// Hosts lists the hosts that a source in a directory knows.
-func (s *Source) Hosts() []string {
-	dir, suffix := filepath.Join(s.data, "drop"), ""
-	if s.file != "" {
-		dir, suffix = filepath.Join(filepath.Dir(s.file), "hosts"), ".json"
-	} else if s.data == "" {
-		return nil
+	at := s.file // whatever its name is
+	if path != data.BoardPath {
+		at = filepath.Join(filepath.Dir(s.file), "..", "..", path)
 	}
-	entries, err := os.ReadDir(dir)
+	f, _, err := atomicfile.Open(at)
 	if err != nil {
-		return nil
+		return nil, failure.New(failure.ExitTryAgain, fmt.Errorf("reading the board: %w", err), "")
 	}
-	var names []string
-	for _, e := range entries {
-		if name, err := snapshot.ParseHost(strings.TrimSuffix(e.Name(), suffix)); err == nil {
-			names = append(names, name)
-		}
-	}
-	return names
+	return f, nil
 }

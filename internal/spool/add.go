@@ -78,14 +78,26 @@ func (s *Spool) nextSeq(snap *snapshot.Snapshot) uint64 {
 	return 1
 }
 
+// A bundle is sent at every push, so of what is older than denseWindow it has one sample in sparseGap. The hour
+// file has them all.
+const (
+	denseWindow = time.Minute
+	sparseGap   = 20 * time.Second
+)
+
 // window returns the samples of the last [snapshot.BundleWindow]. Samples that a clock
 // change has put into the future are not among them.
 func window(samples []snapshot.Sample, now time.Time) []snapshot.Sample {
 	kept := samples[:0]
 	for _, sample := range samples {
-		if age := now.Sub(sample.At); age < snapshot.BundleWindow && age > -snapshot.BundleWindow {
-			kept = append(kept, sample)
+		age := now.Sub(sample.At)
+		if age >= snapshot.BundleWindow || age <= -snapshot.BundleWindow {
+			continue
 		}
+		if age > denseWindow && len(kept) > 0 && sample.At.Sub(kept[len(kept)-1].At).Abs() < sparseGap-time.Second {
+			continue // a second less: loops do not begin to the millisecond
+		}
+		kept = append(kept, sample)
 	}
 	if over := len(kept) - snapshot.MaxSamples; over > 0 {
 		kept = kept[over:]

@@ -207,56 +207,35 @@ func Newer(a, b *snapshot.Bundle, limit time.Time) bool {
 	return at.After(other)
 }
 
-// Hours lists the hour files of host, oldest first, and ignores other names. A node
+// Hours lists the hour files of host, oldest first, and ignores everything else, also what cannot be listed. A node
 // delivers its newest bundle before its hour files, so new ones rarely appear while the
 // digest of Latest stays the same.
-func (d *Drops) Hours(host string) ([]HourFile, []snapshot.Problem) {
+func (d *Drops) Hours(host string) []HourFile {
 	root, err := d.drop(host)
-	if notExist(err) {
-		return nil, nil
-	}
-	problems := &problemList{}
 	if err != nil {
-		problems.add(snapshot.CodeOf(err), host, "%v", err)
-		return nil, problems.done()
+		return nil
 	}
 	defer root.Close()
-	hours := hoursIn(root, "", host, problems)
-	switch inner, err := openDir(root, InnerName); {
-	case err == nil:
+	hours := hoursIn(root, "", host)
+	if inner, err := openDir(root, InnerName); err == nil {
 		defer inner.Close()
-		hours = append(hours, hoursIn(inner, InnerName+"/", host, problems)...)
-	case !notExist(err):
-		problems.add(snapshot.CodeOf(err), host, "%v", err)
+		hours = append(hours, hoursIn(inner, InnerName+"/", host)...)
 	}
 	slices.SortFunc(hours, func(a, b HourFile) int { return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Name, b.Name)) })
-	return hours, problems.done()
+	return hours
 }
 
 // hoursIn lists the hour files of one directory. ReadHour checks them: most were read
 // before, and a thousand drops contain fifty thousand of them.
-func hoursIn(dir *os.Root, prefix, host string, problems *problemList) (hours []HourFile) {
-	entries, more, err := list(dir, snapshot.MaxDropEntries)
-	if err != nil {
-		problems.add(badUnreadable, host, "listing the drop: %v", err)
-	}
-	if more {
-		problems.add(snapshot.BadTooMany, host, "more than %d files in the drop; the rest is left out", snapshot.MaxDropEntries)
-	}
+func hoursIn(dir *os.Root, prefix, host string) (hours []HourFile) {
+	entries, _, _ := list(dir, snapshot.MaxDropEntries) // as many as can be listed
 	for _, e := range entries {
 		match := hourName.FindStringSubmatch(e.Name())
-		if match == nil {
+		if match == nil || !e.Type().IsRegular() {
 			continue
 		}
-		name := prefix + e.Name()
-		start, ok := HourOf(e.Name())
-		switch {
-		case !ok:
-			problems.add(badName, host, "%s does not name an hour", name)
-		case !e.Type().IsRegular():
-			problems.add(badNotRegular, host, "%s is a %s", name, atomicfile.Kind(e.Type()))
-		default:
-			hours = append(hours, HourFile{Host: host, Name: name, Start: start, Boot: match[2]})
+		if start, ok := HourOf(e.Name()); ok {
+			hours = append(hours, HourFile{Host: host, Name: prefix + e.Name(), Start: start, Boot: match[2]})
 		}
 	}
 	return hours

@@ -117,9 +117,9 @@ func TestDrops(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(drop, "NOTES"), nil) // sorts before the hours
-	found, problems := d.Hours("gpu01")
-	if len(found) != 2 || len(problems) != 0 || !found[0].Start.Equal(noon) || found[0].Boot != "aaaaaaaa" {
-		t.Fatalf("hours %+v, problems %v", found, problems)
+	found := d.Hours("gpu01")
+	if len(found) != 2 || !found[0].Start.Equal(noon) || found[0].Boot != "aaaaaaaa" {
+		t.Fatalf("hours %+v", found)
 	}
 	for i, f := range found {
 		h, err := d.ReadHour(f)
@@ -133,14 +133,13 @@ func TestDrops(t *testing.T) {
 		}
 	}
 	write(t, filepath.Join(drop, "hour-20269999T05-b.jsonl.gz"), nil)
-	if _, problems := d.Hours("gpu01"); len(problems) != 1 || problems[0].Code != badName {
-		t.Errorf("an hour that cannot be: %v", problems)
+	if found := d.Hours("gpu01"); len(found) != 2 {
+		t.Errorf("an hour that cannot be: %v", found)
 	}
-	if found, problems := d.Hours("gpu02"); found != nil || problems != nil {
-		t.Errorf("hours of a host without a drop: %v, %v", found, problems)
-	}
-	if found, problems := d.Hours("../gpu01"); found != nil || len(problems) != 1 || problems[0].Code != snapshot.BadHost {
-		t.Errorf("hours of no host: %v, %v", found, problems)
+	for _, host := range []string{"gpu02", "../gpu01"} { // without a drop, and none
+		if found := d.Hours(host); found != nil {
+			t.Errorf("hours of %s: %v", host, found)
+		}
 	}
 	for _, host := range []string{"gpu02", "in"} {
 		if _, _, err := d.Latest(host); !errors.Is(err, fs.ErrNotExist) {
@@ -322,9 +321,9 @@ func TestHostileFiles(t *testing.T) {
 			if h, err := d.ReadHour(f); h != nil || snapshot.CodeOf(err) == "" {
 				t.Errorf("as an hour: %v, %v", h, err)
 			}
-			found, problems := d.Hours("gpu01")
-			if test.code == badNotRegular && test.name != "a hard link" && (len(found) != 2 || len(problems) != 1 || problems[0].Code != badNotRegular) {
-				t.Errorf("as an hour it is listed: %v, %v", found, problems)
+			found := d.Hours("gpu01")
+			if test.code == badNotRegular && test.name != "a hard link" && len(found) != 2 {
+				t.Errorf("as an hour it is listed: %v", found)
 			}
 			if err := os.RemoveAll(filepath.Join(drop, f.Name)); err != nil {
 				t.Fatal(err)
@@ -345,7 +344,7 @@ func TestForeignHour(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := drops(t, data)
-	found, _ := d.Hours("gpu02")
+	found := d.Hours("gpu02")
 	if _, err := d.ReadHour(found[0]); snapshot.CodeOf(err) != snapshot.BadForeign {
 		t.Errorf("another host's hour: %v", err)
 	}
@@ -356,7 +355,7 @@ func TestForeignHour(t *testing.T) {
 	for _, to := range []string{"hour-20261120T03-aaaaaaaa.jsonl.gz", "hour-20261120T12-bbbbbbbb.jsonl.gz"} {
 		write(t, filepath.Join(drop, to), read(t, name))
 	}
-	found, _ = d.Hours("gpu01")
+	found = d.Hours("gpu01")
 	bad := 0
 	for _, f := range found {
 		if _, err := d.ReadHour(f); snapshot.CodeOf(err) == snapshot.BadParse {
@@ -381,9 +380,8 @@ func TestManyFiles(t *testing.T) {
 	if b, _, err := d.Latest("gpu01"); err != nil || b.Snapshot.Seq != 3 {
 		t.Errorf("latest among 10,000 files: %v", err)
 	}
-	found, problems := d.Hours("gpu01")
-	if len(found) > 2 || len(problems) != 1 || problems[0].Code != snapshot.BadTooMany || problems[0].Host != "gpu01" {
-		t.Errorf("hours among 10,000 files: %v, %v", found, problems)
+	if found := d.Hours("gpu01"); len(found) > 2 {
+		t.Errorf("hours among 10,000 files: %v", found)
 	}
 }
 

@@ -75,7 +75,7 @@ var ErrLocked = errors.New("another collector is using the spool")
 // ErrNotPrivate is wrapped when another user could write into the spool.
 var ErrNotPrivate = errors.New("the spool is not a directory of our own")
 
-// A Spool is the node's side. It is for one goroutine.
+// A Spool is the node's side. One goroutine may add, and another one deliver.
 type Spool struct {
 	dir      string
 	maxBytes int64 // of what waits for delivery; the oldest hours are removed first

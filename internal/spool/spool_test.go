@@ -29,7 +29,7 @@ func snap(boot string, at time.Time) *snapshot.Snapshot {
 	return &snapshot.Snapshot{
 		Host: "gpu01", BootID: boot, CollectedAt: snapshot.TimeOf(at), Collector: "test",
 		GPUs: []snapshot.GPU{{Index: 0, UUID: "GPU-1", Name: "NVIDIA A100", MemoryTotal: ptr(int64(81920)), MemoryUsed: ptr(int64(1000)),
-			UtilizationGPU: ptr(at.Second()), PowerDraw: ptr(250.5), Health: snapshot.HealthOK}},
+			Readings: snapshot.Readings{UtilizationGPU: ptr(at.Second()), PowerDraw: ptr(250.5)}, Health: snapshot.HealthOK}},
 		Processes: []snapshot.Process{{GPU: 0, PID: 1, Type: snapshot.Compute, User: "ann", UsedMemory: ptr(int64(990))}},
 		Errors:    []snapshot.Problem{},
 	}
@@ -340,5 +340,40 @@ func TestAddSweeps(t *testing.T) {
 	_, oldErr := os.Stat(old)
 	if _, err := os.Stat(young); err != nil || !errors.Is(oldErr, fs.ErrNotExist) {
 		t.Errorf("after an hour: %v; after a minute: %v", oldErr, err)
+	}
+}
+
+// A loop that collects every five seconds sends all samples of the last minute, and of the rest of a quarter of an
+// hour one in twenty seconds. The hour's file has all.
+func TestBundleIsThinnedOut(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "spool"))
+	const every, cycles = 5 * time.Second, 12 * 20
+	for i := range cycles {
+		add(t, s, bootA, noon.Add(time.Duration(i)*every))
+	}
+	newest := noon.Add((cycles - 1) * every)
+	gaps := map[time.Duration]int{}
+	samples := latest(t, s.Dir()).Samples
+	for i, sample := range samples[1:] {
+		gap := sample.At.Sub(samples[i].At)
+		if age := newest.Sub(sample.At); age < time.Minute && gap != every || gap > 20*time.Second {
+			t.Errorf("%v before the newest one there is a gap of %v", age, gap)
+		}
+		gaps[gap]++
+	}
+	if gaps[every] > 12 || gaps[20*time.Second] < 40 {
+		t.Errorf("gaps %v, want 5s in the last minute and 20s before", gaps)
+	}
+	if first := newest.Sub(samples[0].At); first < 14*time.Minute {
+		t.Errorf("the oldest sample is %v old", first)
+	}
+	add(t, s, bootA, noon.Add(time.Hour))
+	hour, err := s.read(variant(noon, bootA, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := snapshot.DecodeHour(bytes.NewReader(hour))
+	if err != nil || len(h.Samples) != cycles {
+		t.Errorf("the hour has %d samples, want %d; %v", len(h.Samples), cycles, err)
 	}
 }

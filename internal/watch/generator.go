@@ -9,9 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/board"
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/history"
@@ -26,8 +28,9 @@ import (
 // OptionsOf returns the options of the loop that are settings.
 func OptionsOf(cfg *config.Config) (Options, error) {
 	o := Options{
-		Interval: cfg.Duration("interval"),
-		Paths:    Paths{Data: cfg.String("data"), Comments: cfg.CommentsPath(), Aliases: cfg.AliasesPath()},
+		Interval: cfg.Duration("interval"), Every: cfg.Duration("generate_every"),
+		SiteInMemory: InMemory(cfg.String("site")),
+		Paths:        Paths{Data: cfg.String("data"), Comments: cfg.CommentsPath(), Aliases: cfg.AliasesPath()},
 	}
 	if cfg.Bool("consul.leader") {
 		consul, err := cfg.NewConsul()
@@ -39,67 +42,101 @@ func OptionsOf(cfg *config.Config) (Options, error) {
 	return o, nil
 }
 
+// InMemory reports whether a path lies on a file system in memory.
+func InMemory(path string) bool {
+	const tmpfs = 0x01021994 // TMPFS_MAGIC of statfs(2)
+	var s syscall.Statfs_t
+	return syscall.Statfs(path, &s) == nil && int64(s.Type) == tmpfs
+}
+
+// Board returns the board that the configured generator would show now, and writes nothing.
+func Board(ctx context.Context, cfg *config.Config, version string, now func() time.Time) (*board.Board, error) {
+	o, err := options(cfg, version, now)
+	if err != nil {
+		return nil, err
+	}
+	return sitegen.Look(ctx, o, now())
+}
+
 // NewGenerator makes the generator of the configured site. Errors have an exit status. A demonstration has no hooks.
 func NewGenerator(cfg *config.Config, version string, now func() time.Time, demo bool) (*sitegen.Generator, error) {
-	info, err := os.Stat(cfg.String("data"))
-	switch {
-	case errors.Is(err, os.ErrNotExist) || err == nil && !info.IsDir():
-		return nil, failure.Because("data:missing", failure.New(failure.ExitUsage, fmt.Errorf("there is no data directory %s", cfg.String("data")), "make it (mkdir -p "+filepath.Join(cfg.String("data"), "drop")+"), or name another with --data or in a configuration (--config)"))
-	case err != nil:
-		return nil, failure.Because("data:unreadable", failure.New(failure.ExitUsage, fmt.Errorf("looking at the data directory: %w", err), "look at: namei -l "+shell.Quote(cfg.String("data"))))
-	}
-	comments, err := cfg.LocalComments()
+	o, err := options(cfg, version, now)
 	if err != nil {
 		return nil, err
 	}
-	resolve, err := resolver(cfg)
-	if err != nil {
+	if o.Demo = demo; demo {
+		o.About.CommentsPath = "comments.json"
+		o.About.BookCommand = "GPUBOARD_CONFIG=" + shell.Quote(cfg.Path) + " gpuboard"
+	} else if n, err := cfg.Notifier(); err != nil { // what happens in a demonstration happened to nobody
 		return nil, err
+	} else if n != nil {
+		o.Announcer = announcer{n}
 	}
-	var hooks sitegen.Announcer
-	if !demo { // what happens in it happened to nobody
-		n, err := cfg.Notifier()
-		if err != nil {
-			return nil, err
-		}
-		if n != nil {
-			hooks = announcer{n}
-		}
-	}
-	shown, command := comments, "gpuboard" // what people type before "book"
-	if demo {
-		shown, command = "comments.json", "GPUBOARD_CONFIG="+shell.Quote(cfg.Path)+" gpuboard"
-	}
-	g, err := sitegen.New(sitegen.Options{
-		Announcer: hooks, Pretend: cfg.Pretend, Legacy: cfg.String("legacy"), LegacyZone: cfg.LegacyZone(),
-		NoHelp: cfg.Bool("no_help"), PublicHelp: cfg.Bool("public_help"), Privacy: cfg.Privacy(""), Public: cfg.String("public_out"), PublicPrivacy: cfg.Privacy("public_"),
-		OpenHistory: openHistory(cfg, now), IdleWindow: cfg.Duration("idle_window"), IdlePercent: cfg.Number("idle_percent"),
-		Data: cfg.String("data"), Site: cfg.String("site"), State: cfg.String("state"),
-		Comments: comments, BookingZone: cfg.BookingZone(false).Location, DayStarts: cfg.BookingZone(false).DayStarts, Aliases: cfg.AliasesPath(), Templates: cfg.String("templates"),
-		Inventory: resolve,
-		Settings:  cfg.Board(),
-		About: render.Site{
-			Title: cfg.String("title"), Lab: cfg.String("lab"), Languages: cfg.Languages(), Zone: cfg.Zone(), Version: version, BaseURL: cfg.String("base_url"),
-			Compat: cfg.List("compat"), Interval: cfg.Duration("interval"), CommentsPath: shown, BookCommand: command,
-			Energy: render.Energy{Price: cfg.Number("energy.price_per_kwh"), Currency: cfg.String("energy.currency"), CO2Grams: cfg.Number("energy.co2_grams_per_kwh")},
-		},
-		Demo: demo,
-	})
+	g, err := sitegen.New(o)
 	if err != nil {
-		hint := cmp.Or(atomicfile.SetAside(err), "other directories: --site DIR, --data DIR, --state DIR; gpuboard doctor web shows those in force")
+		hint := cmp.Or(atomicfile.SetAside(err),
+			"other directories: --site DIR, --data DIR, --state DIR; gpuboard doctor web shows those in force")
 		return nil, failure.Because("site:failed", failure.New(failure.ExitUsage, err, hint))
 	}
 	return g, nil
 }
 
-// resolver makes the inventory of the configured sources.
-func resolver(cfg *config.Config) (func(context.Context, time.Time) inventory.Inventory, error) {
+// options are those of the configured generator.
+func options(cfg *config.Config, version string, now func() time.Time) (o sitegen.Options, err error) {
+	data := cfg.String("data")
+	info, err := os.Stat(data)
+	switch {
+	case errors.Is(err, os.ErrNotExist) || err == nil && !info.IsDir():
+		return o, failure.Because("data:missing", failure.New(
+			failure.ExitUsage,
+			fmt.Errorf("there is no data directory %s", data),
+			"make it (mkdir -p "+filepath.Join(data, "drop")+"), "+
+				"or name another with --data or in a configuration (--config)",
+		))
+	case err != nil:
+		return o, failure.Because("data:unreadable", failure.New(
+			failure.ExitUsage,
+			fmt.Errorf("looking at the data directory: %w", err),
+			"look at: namei -l "+shell.Quote(data),
+		))
+	}
+	comments, err := cfg.LocalComments()
+	if err != nil {
+		return o, err
+	}
+	resolver, err := resolverOf(cfg)
+	if err != nil {
+		return o, err
+	}
+	return sitegen.Options{
+		Pretend: cfg.Pretend, Legacy: cfg.String("legacy"), LegacyZone: cfg.LegacyZone(),
+		NoHelp: cfg.Bool("no_help"), PublicHelp: cfg.Bool("public_help"),
+		Privacy: cfg.Privacy(""), Public: cfg.String("public_out"), PublicPrivacy: cfg.Privacy("public_"),
+		OpenHistory: openHistory(cfg, now), IdleWindow: cfg.Duration("idle_window"), IdlePercent: cfg.Number("idle_percent"),
+		Data: data, Site: cfg.String("site"), State: cfg.String("state"),
+		Comments: comments, Aliases: cfg.AliasesPath(), Templates: cfg.String("templates"),
+		BookingZone: cfg.BookingZone(false).Location, DayStarts: cfg.BookingZone(false).DayStarts,
+		Inventory: resolver.Resolve,
+		Settings:  cfg.Board(),
+		About: render.Site{
+			Title: cfg.String("title"), Lab: cfg.String("lab"), Languages: cfg.Languages(), Zone: cfg.Zone(),
+			Version: version, BaseURL: cfg.String("base_url"),
+			Compat: cfg.List("compat"), Interval: cfg.Duration("interval"), CommentsPath: comments, BookCommand: "gpuboard",
+			Energy: render.Energy{
+				Price: cfg.Number("energy.price_per_kwh"), Currency: cfg.String("energy.currency"),
+				CO2Grams: cfg.Number("energy.co2_grams_per_kwh"),
+			},
+		},
+	}, nil
+}
+
+// resolverOf asks the configured sources.
+func resolverOf(cfg *config.Config) (*inventory.Resolver, error) {
 	listed, problems := inventory.List(cfg.Hosts)
 	for _, p := range problems {
 		return nil, failure.Usage("", "hosts from %s: %s", cfg.Origin("hosts"), p.Message)
 	}
-	k := &inventory.Resolver{StateFile: filepath.Join(cfg.String("state"), "inventory.json"), List: listed, AcceptShrink: cfg.Bool("accept_shrink")}
-
+	k := &inventory.Resolver{List: listed, AcceptShrink: cfg.Bool("accept_shrink")}
 	sources := cfg.List("hosts_from")
 	use := func(source string) bool { return len(sources) == 0 || slices.Contains(sources, source) }
 	if !use("list") {
@@ -117,7 +154,7 @@ func resolver(cfg *config.Config) (func(context.Context, time.Time) inventory.In
 			return sitegen.DropHosts(cfg.String("data"), cfg.String("legacy"))
 		}
 	}
-	return k.Resolve, nil
+	return k, nil
 }
 
 // openHistory returns how to open the store of samples, or nil for none. A store that cannot be
@@ -135,7 +172,7 @@ func openHistory(cfg *config.Config, now func() time.Time) func(context.Context,
 			return nil, &fs.PathError{Op: "opening", Path: db, Err: fmt.Errorf("%w: it is a %s", atomicfile.ErrNotRegular, atomicfile.Kind(info.Mode()))}
 		}
 		return history.Open(ctx, db, now(), history.Options{
-			Raw: cfg.Duration("history.raw"), Five: cfg.Duration("history.five_minutes"), Hourly: cfg.Duration("history.hourly"), Once: cfg.Once,
+			Hourly: cfg.Duration("history.hourly"), IdlePercent: cfg.Number("idle_percent"), Once: cfg.Once,
 		})
 	}
 }

@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// When a generation begins before the interval is over. An edit is on the page within two seconds.
+// When a generation begins. An edit is on the page within two seconds.
 const (
+	autoGap   = 5 * time.Second        // between the beginnings of two, where nobody has set it
+	autoCosts = 10                     // or so many times the processor time of one
 	editDelay = 200 * time.Millisecond // after an edit, for those that come with it
 	minGap    = time.Second            // between the beginnings of two generations
-	retryGap  = 5 * time.Second        // after a generation that failed; the interval if that is shorter
+	retryGap  = 5 * time.Second        // after a generation that failed; the usual gap if that is shorter
 )
 
 // A schedule decides when the next generation is due. It is safe for use by several goroutines.
 type schedule struct {
-	interval time.Duration
-	wake     chan struct{} // holds an element after an edit
+	wake chan struct{} // holds an element after an edit
 
 	mu           sync.Mutex
-	began, ended time.Time // of the last generation; zero before the first
+	gap          time.Duration // between the beginnings of the last generation and the next
+	began, ended time.Time     // of the last generation; zero before the first
 	failed       bool
 	edited       time.Time // the first edit since the last generation began; zero for none
 }
 
-func newSchedule(interval time.Duration) *schedule {
-	return &schedule{interval: max(interval, minGap), wake: make(chan struct{}, 1)}
-}
+func newSchedule() *schedule { return &schedule{wake: make(chan struct{}, 1)} }
 
 // note notes an edit.
 func (s *schedule) note(at time.Time) {
@@ -60,10 +60,11 @@ func (s *schedule) begin(at time.Time) {
 	s.began, s.edited = at, time.Time{}
 }
 
-func (s *schedule) end(at time.Time, failed bool) {
+// end notes that it has ended. gap is the time from its beginning to that of the next one.
+func (s *schedule) end(at time.Time, gap time.Duration, failed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ended, s.failed = at, failed
+	s.ended, s.gap, s.failed = at, gap, failed
 }
 
 // due is when the next generation should begin: the zero time for at once.
@@ -75,7 +76,7 @@ func (s *schedule) due() time.Time {
 	}
 	// All durations count from the beginning of the last generation.
 	took := s.ended.Sub(s.began)
-	wait := s.interval
+	wait := s.gap
 	if s.failed {
 		wait = min(wait, took+retryGap)
 	}

@@ -14,7 +14,7 @@ import (
 // generations that take so long, and returns when they began.
 func simulate(every, takes, end time.Duration, edits []time.Duration) []time.Duration {
 	zero := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
-	s := newSchedule(every)
+	s := newSchedule()
 	var began []time.Duration
 	var until time.Duration // that a generation is at work
 	for at := time.Duration(0); at < end; at += 10 * time.Millisecond {
@@ -25,7 +25,7 @@ func simulate(every, takes, end time.Duration, edits []time.Duration) []time.Dur
 			continue
 		}
 		if len(began) > 0 && at == until {
-			s.end(zero.Add(at), false)
+			s.end(zero.Add(at), every, false)
 		}
 		if !s.due().After(zero.Add(at)) {
 			s.begin(zero.Add(at))
@@ -92,9 +92,9 @@ func TestGenerationsLeaveHalfTheTimeIdle(t *testing.T) {
 
 func TestAGenerationThatFailedIsTriedAgainSoon(t *testing.T) {
 	zero := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
-	s := newSchedule(10 * time.Minute)
+	s := newSchedule()
 	s.begin(zero)
-	s.end(zero.Add(time.Second), true)
+	s.end(zero.Add(time.Second), 10*time.Minute, true)
 	if got := s.due().Sub(zero); got != time.Second+retryGap {
 		t.Errorf("due after %v", got)
 	}
@@ -113,5 +113,37 @@ func TestASlowGeneratorSaysSoOnce(t *testing.T) {
 	}
 	if got := strings.Count(b.String(), "[generate:slow]\n"); got != 2 {
 		t.Errorf("said %d times, want 2:\n%s", got, b.String())
+	}
+}
+
+// TestGap is about what an operator sets, and where the site lies.
+func TestGap(t *testing.T) {
+	const s, ms = time.Second, time.Millisecond
+	for name, c := range map[string]struct {
+		o    Options
+		cost time.Duration
+		want time.Duration
+	}{
+		"a cheap one in memory":       {Options{Interval: 20 * s, SiteInMemory: true}, 70 * ms, 5 * s},
+		"a tenth of one processor":    {Options{Interval: 20 * s, SiteInMemory: true}, 900 * ms, 9 * s},
+		"the interval at most":        {Options{Interval: 20 * s, SiteInMemory: true}, 4 * s, 20 * s},
+		"a short interval":            {Options{Interval: 2 * s, SiteInMemory: true}, 70 * ms, 2 * s},
+		"on a disk":                   {Options{Interval: 20 * s}, 70 * ms, 20 * s},
+		"set, on a disk":              {Options{Interval: 20 * s, Every: 8 * s}, 70 * ms, 8 * s},
+		"set, and not the interval's": {Options{Interval: 20 * s, Every: time.Minute, SiteInMemory: true}, 70 * ms, 20 * s},
+	} {
+		if got := c.o.gap(c.cost); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestProcessorTimeGrows(t *testing.T) {
+	before := processorTime()
+	for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); {
+		continue
+	}
+	if processorTime() <= before {
+		t.Error("50 ms of work have not been counted")
 	}
 }

@@ -10,7 +10,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"gpuboard/internal/atomicfile"
@@ -18,6 +21,7 @@ import (
 	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/shell"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen"
 )
 
@@ -26,12 +30,16 @@ type Options struct {
 	Generator *sitegen.Generator
 	// GenerationTime is the moment that generations are made for; Now is the clock.
 	GenerationTime, Now func() time.Time
-	Interval            time.Duration
-	Paths               Paths
-	Leader              *inventory.Leader // nil: there is no election
-	Log                 io.Writer
-	// Done is called after every generation that worked; it may be nil.
-	Done func(sitegen.Report)
+	// Interval is the longest time between the beginnings of two generations. Every is the usual one; 0 chooses it
+	// by what a generation costs, and is Interval unless the site lies in memory.
+	Interval, Every time.Duration
+	SiteInMemory    bool
+	Paths           Paths
+	Leader          *inventory.Leader // nil: there is no election
+	Log             io.Writer
+	// Done is called after every generation that worked, with the time from its beginning to that of the next one.
+	// It may be nil.
+	Done func(report sitegen.Report, gap time.Duration)
 }
 
 // Generate makes one generation. Its errors have an exit status, a code and a hint.
@@ -70,7 +78,7 @@ type loop struct {
 // Run makes generations until the context ends. One that fails is logged, and the next one tried:
 // the disk may have room again.
 func Run(ctx context.Context, o Options) {
-	l := &loop{Options: o, log: failure.NewLog(o.Log, o.Now), schedule: newSchedule(o.Interval), problems: map[string]bool{}}
+	l := &loop{Options: o, log: failure.NewLog(o.Log, o.Now), schedule: newSchedule(), problems: map[string]bool{}}
 	ctx, cancel := context.WithCancel(ctx)
 	var background sync.WaitGroup
 	defer background.Wait() // the lead is given back before the process ends
@@ -89,11 +97,11 @@ func Run(ctx context.Context, o Options) {
 			wait = time.Hour // elected wakes it
 		case wait <= 0:
 			l.schedule.begin(now)
-			err := l.generate(ctx)
+			gap, err := l.generate(ctx)
 			if ctx.Err() != nil {
 				return
 			}
-			l.schedule.end(o.Now(), err != nil)
+			l.schedule.end(o.Now(), gap, err != nil)
 			l.log.Report("interval", "generate:slow", slow(o.Now().Sub(now), o.Interval))
 			continue
 		}
@@ -106,28 +114,53 @@ func Run(ctx context.Context, o Options) {
 	}
 }
 
+// gap returns the time from the beginning of a generation that cost this much processor time to the next one. The
+// clock would count what else the machine does.
+func (o Options) gap(cost time.Duration) time.Duration {
+	every := o.Every
+	if every == 0 && o.SiteInMemory {
+		every = max(autoGap, autoCosts*cost)
+	}
+	if every == 0 {
+		return o.Interval
+	}
+	return min(every, o.Interval)
+}
+
+// processorTime is what this process has used of the processors.
+func processorTime() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		return 0
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
 func (l *loop) leads() bool { return l.Leader == nil || l.Leader.Held() }
 
-// generate makes one generation, and gives it up when the lead is lost.
-func (l *loop) generate(ctx context.Context) error {
+// generate makes one generation, and gives it up when the lead is lost. gap is the time from its beginning to that of
+// the next one.
+func (l *loop) generate(ctx context.Context) (gap time.Duration, err error) {
+	before := processorTime()
 	ctx, cancel := context.WithCancel(ctx)
 	l.setCancel(cancel)
 	defer func() { l.setCancel(nil); cancel() }()
 	if !l.leads() { // it was lost before anybody could cancel
-		return context.Canceled
+		return 0, context.Canceled
 	}
 	report, err := Generate(ctx, l.Generator, l.GenerationTime())
 	if ctx.Err() != nil { // asked to end, or not leading any more
-		return ctx.Err()
+		return 0, ctx.Err()
 	}
+	gap = l.gap(processorTime() - before)
 	l.log.Report("generating", "site:failed", err)
 	if err == nil {
 		l.logProblems(report.Board)
 		if l.Done != nil {
-			l.Done(report)
+			l.Done(report, gap)
 		}
 	}
-	return err
+	return gap, err
 }
 
 func (l *loop) setCancel(cancel context.CancelFunc) {
@@ -171,7 +204,7 @@ func slow(took, interval time.Duration) error {
 func (l *loop) logProblems(b *board.Board) {
 	problems := map[string]bool{}
 	for _, p := range b.Problems {
-		key := p.Code + "\x00" + p.Where()
+		key := identity(p)
 		if !l.problems[key] && !problems[key] {
 			l.log.Problem(p)
 		}
@@ -179,3 +212,15 @@ func (l *loop) logProblems(b *board.Board) {
 	}
 	l.problems = problems
 }
+
+// identity tells problems apart from one generation to the next. It leaves out line numbers, because an edit above a
+// mistake changes them.
+func identity(p snapshot.Problem) string {
+	if p.File == "" || p.Line == 0 {
+		return p.Code + "\x00" + p.Where()
+	}
+	p.Line, p.Col = 0, 0
+	return strings.Join([]string{p.Code, p.Where(), p.Host, lineNumber().ReplaceAllString(p.Message, "")}, "\x00")
+}
+
+var lineNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`line \d+`) })

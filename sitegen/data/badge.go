@@ -3,9 +3,9 @@ package data
 import (
 	"fmt"
 	"html"
-	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/snapshot"
@@ -17,33 +17,42 @@ import (
 // own, so they work as an image anywhere.
 func badgeFiles(in render.Input) []render.File {
 	b := in.Board
-	files := []render.File{render.NewFile("badges/free.svg", badge("free GPUs", b.Totals.Free(), b.Totals.GPUs))}
-	total, free := byModel(b)
+	gpus, mig := b.Totals.GPUs, b.Totals.Slices
+	value := of(gpus.Free(), gpus.All)
+	if mig.All > 0 {
+		value += " + " + of(mig.Free(), mig.All) + " MIG slices"
+	}
+	files := []render.File{render.NewFile("badges/free.svg", badge("free GPUs", gpus.Free()+mig.Free(), value))}
 	taken := map[string]bool{"": true}
-	for _, name := range slices.Sorted(maps.Keys(total)) {
-		slug := render.Slug(name, 48)
+	for _, m := range byModel(b) {
+		slug := render.Slug(m.Name, 48)
 		if taken[slug] {
 			continue
 		}
 		taken[slug] = true
-		files = append(files, render.NewFile("badges/free-"+slug+".svg", badge("free "+name, free[name], total[name])))
+		svg := badge("free "+m.Name, m.Free, of(m.Free, m.Total))
+		files = append(files, render.NewFile("badges/free-"+slug+".svg", svg))
 	}
 	return files
 }
 
-// byModel adds up the GPUs of each short name, whatever their memory.
-func byModel(b *board.Board) (total, free map[string]int) {
-	total, free = map[string]int{}, map[string]int{}
-	for i := range b.Models {
-		total[b.Models[i].Name] += b.Models[i].Total
-		free[b.Models[i].Name] += b.Models[i].Free
+func of(free, total int) string { return strconv.Itoa(free) + " of " + strconv.Itoa(total) }
+
+// byModel adds up the GPUs of each short name, whatever their memory, and the slices of each; by name.
+func byModel(b *board.Board) (sums []board.Model) {
+	for _, m := range b.Models {
+		i := slices.IndexFunc(sums, func(s board.Model) bool { return s.Name == m.Name && s.MIG == m.MIG })
+		if i < 0 {
+			i, sums = len(sums), append(sums, board.Model{Name: m.Name, MIG: m.MIG})
+		}
+		sums[i].Total, sums[i].Free = sums[i].Total+m.Total, sums[i].Free+m.Free
 	}
-	return total, free
+	slices.SortFunc(sums, func(x, y board.Model) int { return strings.Compare(x.Name, y.Name) })
+	return sums
 }
 
-func badge(label string, free, total int) []byte {
+func badge(label string, free int, value string) []byte {
 	label = snapshot.Text(label, 64)
-	value := strconv.Itoa(free) + " of " + strconv.Itoa(total)
 	fill := "#2c7a4b"
 	if free == 0 {
 		fill = "#8a5a00"

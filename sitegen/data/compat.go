@@ -8,11 +8,10 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
-	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 )
 
-// A compat writes the shapes of the systems that gpuboard replaces, so that what
+// compatFiles are the shapes of the systems that gpuboard replaces, so that what
 // was written for them keeps working:
 //
 //	vesta                states/index.json             all hosts, every value a string
@@ -25,65 +24,18 @@ import (
 //	                     compat/gpu_info.json          by host, the list of that system's library
 //
 // What was a route of those servers is there under its old address, too, such as
-// get-status/index.json, which every web server shows for /get-status. A reading that is not known is null in all of them.
-type compat struct {
-	vesta, nvgpu, monitor       bool
-	zone                        *time.Location
-	now                         time.Time
-	samples                     map[string][]snapshot.Sample
-	states, nodes, agents, info [][]byte // by host; only those that are written
-}
-
-func newCompat(in render.Input) *compat {
-	c := &compat{vesta: in.Site.Replaces("vesta"), nvgpu: in.Site.Replaces("nvgpu"), monitor: in.Site.Replaces("gpu-cluster-monitor"), zone: in.Site.Zone, now: in.Board.GeneratedAt}
-	hosts := len(in.Board.Hosts)
-	if hosts <= render.FullHistoryHosts {
-		c.samples = in.Samples // those of a thousand hosts would be 100 MB in every generation
+// get-status/index.json, which every web server shows for /get-status. A reading that is not known is null in all of
+// them, and an empty text in get-status, whose page shows every value as it is.
+func compatFiles(in render.Input) (files []render.File) {
+	if in.Site.Replaces("vesta") {
+		files = vestaFiles(in)
 	}
-	for _, list := range []*[][]byte{&c.states, &c.nodes, &c.agents, &c.info} {
-		*list = make([][]byte, hosts)
+	if in.Site.Replaces("nvgpu") {
+		files = append(files, nvgpuFiles(in)...)
 	}
-	return c
-}
-
-// host encodes host number i, and returns its own files. Hosts may be encoded at
-// the same time.
-func (c *compat) host(i int, h *board.Host) (files []render.File) {
-	if c.vesta {
-		c.states[i] = members(encode(object{{h.Name, vestaHost(h, c.zone, nil)}}))
-		files = append(files, render.NewFile("states/"+h.Name+"/index.json", joined("{", c.states[i:i+1], "", "}\n")))
-		if samples := c.samples[h.Name]; len(samples) > 0 {
-			all := encode(object{{h.Name, vestaHost(h, c.zone, samples)}})
-			files = append(files, render.NewFile("states/"+h.Name+"/samples.json", append(all, '\n')))
-		}
-	}
-	if c.nvgpu {
-		c.info[i] = members(encode(object{{h.Name, nvgpuInfo(h)}}))
-		c.agents[i] = encode(nvgpuAgent(h, c.now))
-		agent := joined("", c.agents[i:i+1], "", "\n")
-		files = append(files, routed("gpu_status/"+h.Name, agent)...)
-		files = append(files, render.NewFile("gpu_status/"+h.Name+"/gpu_status/index.json", agent))
-	}
-	if c.monitor {
-		c.nodes[i] = encode(monitorNode(h, c.zone))
-	}
-	return files
-}
-
-// files are those of all hosts, once each is encoded.
-func (c *compat) files() (files []render.File) {
-	if c.vesta {
-		files = append(files, render.NewFile("states/index.json", joined("{", c.states, ",", "}\n")))
-	}
-	if c.nvgpu {
-		files = append(files, render.NewFile("compat/gpu_info.json", joined("{", c.info, ",", "}\n")))
-		files = append(files, routed("cluster_status", joined("[", c.agents, ",", "]\n"))...)
-		if len(c.agents) == 1 { // of several there is no telling which one is asked for
-			files = append(files, render.NewFile("gpu_status/index.json", joined("", c.agents, "", "\n")))
-		}
-	}
-	if c.monitor {
-		files = append(files, routed("get-status", joined(`{"Nodes":[`, c.nodes, ",", "]}\n"))...)
+	if in.Site.Replaces("gpu-cluster-monitor") {
+		nodes := docsOf(in.Board.Hosts, func(h *board.Host) object { return monitorNode(h, in.Site.Zone) })
+		files = append(files, routed("get-status", encodeFile(object{{"Nodes", nodes}}))...)
 	}
 	return files
 }
@@ -93,52 +45,48 @@ func routed(route string, content []byte) []render.File {
 	return []render.File{render.NewFile("compat/"+route+".json", content), render.NewFile(route+"/index.json", content)}
 }
 
-// A monitorDoc is one element of compat/get-status.json.
-type monitorDoc struct {
-	Hostname   safe         `json:"hostname"`
-	LastUpdate known        `json:"last_update"` // ISO 8601, without a zone
-	IPs        [][2]safe    `json:"ips"`         // interface and address
-	GPUs       []monitorGPU `json:"gpus"`
-	Version    safe         `json:"version"` // the first GPU's name
-	Status     bool         `json:"status"`
+// orEmpty is a number, or an empty text where it is not known.
+func orEmpty[N int | int64](n *N) any {
+	if n == nil {
+		return safe("")
+	}
+	return *n
 }
 
-type monitorGPU struct {
-	Index       int           `json:"index"`
-	Name        known         `json:"name"`
-	MemoryUsed  *int64        `json:"use_mem"`
-	MemoryTotal *int64        `json:"tot_mem"`
-	Utilization *int          `json:"utilize"`
-	Temperature *int          `json:"temp"`
-	Users       []monitorUser `json:"users"`
-}
-
-type monitorUser struct {
-	PID      int    `json:"pid"`
-	Username safe   `json:"username"`
-	Memory   *int64 `json:"mem(MiB)"`
-	Command  safe   `json:"command"`
-}
-
-// monitorNode keeps what is known of a host that is not up, with status false.
-func monitorNode(h *board.Host, zone *time.Location) monitorDoc {
-	doc := monitorDoc{Hostname: safe(h.Name), Status: h.State == board.Up || h.State == board.Maintenance}
+// monitorNode is one element of compat/get-status.json. It keeps what is known of a host that is not up, with
+// status false.
+func monitorNode(h *board.Host, zone *time.Location) object {
+	updated, version := "", ""
 	if !h.SnapshotAt.IsZero() {
-		doc.LastUpdate = known(h.SnapshotAt.In(zone).Format("2006-01-02T15:04:05.000000"))
+		updated = h.SnapshotAt.In(zone).Format("2006-01-02T15:04:05.000000")
 	}
+	var ips [][2]safe
 	for nic, address := range addresses(h) {
-		doc.IPs = append(doc.IPs, [2]safe{safe(nic), safe(address)})
+		ips = append(ips, [2]safe{safe(nic), safe(address)})
 	}
-	for i := range h.GPUs {
-		g := &h.GPUs[i]
-		doc.Version = cmp.Or(doc.Version, safe(g.Name))
-		gpu := monitorGPU{Index: g.Index, Name: known(g.Name), MemoryUsed: g.MemoryUsed, MemoryTotal: g.MemoryTotal, Utilization: g.UtilizationGPU, Temperature: g.Temperature}
-		for _, p := range g.Computing() {
-			gpu.Users = append(gpu.Users, monitorUser{p.PID, safe(p.Owner().String()), p.UsedMemory, safe(p.Program)})
+	gpus := docsOf(h.GPUs, func(g *board.GPU) object {
+		version = cmp.Or(version, g.Name)
+		var users []object
+		for _, p := range g.Holding() {
+			users = append(users, object{
+				{"pid", p.PID}, {"username", safe(p.Owner().String())}, {"mem(MiB)", orEmpty(p.UsedMemory)},
+				{"command", safe(p.Program)},
+			})
 		}
-		doc.GPUs = append(doc.GPUs, gpu)
+		return object{
+			{"index", g.Index}, {"name", g.Name},
+			{"use_mem", orEmpty(g.MemoryUsed)}, {"tot_mem", orEmpty(g.MemoryTotal)},
+			{"utilize", orEmpty(g.UtilizationGPU)}, {"temp", orEmpty(g.Temperature)}, {"users", users},
+		}
+	})
+	return object{
+		{"hostname", safe(h.Name)},
+		{"last_update", updated}, // ISO 8601, without a zone
+		{"ips", ips},             // interface and address
+		{"gpus", gpus},
+		{"version", safe(version)}, // the first GPU's name
+		{"status", h.State == board.Up || h.State == board.Maintenance},
 	}
-	return doc
 }
 
 // addresses are the IPv4 addresses of a host that are not its own, with their interfaces.
@@ -155,57 +103,60 @@ func addresses(h *board.Host) iter.Seq2[string, string] {
 	}
 }
 
-// An agentDoc is compat/gpu_status/<h>.json, the answer of one agent of nvgpu. A
+func nvgpuFiles(in render.Input) (files []render.File) {
+	var info object
+	line := func(value any) []byte { return append(encode(value), '\n') }
+	agents := docsOf(in.Board.Hosts, func(h *board.Host) object {
+		info = append(info, member{h.Name, nvgpuInfo(h)})
+		agent := nvgpuAgent(h, in.Board.GeneratedAt)
+		files = append(files, routed("gpu_status/"+h.Name, line(agent))...)
+		files = append(files, render.NewFile("gpu_status/"+h.Name+"/gpu_status/index.json", line(agent)))
+		return agent
+	})
+	files = append(files, render.NewFile("compat/gpu_info.json", encodeFile(info)))
+	files = append(files, routed("cluster_status", line(agents))...)
+	if len(agents) == 1 { // of several there is no telling which one is asked for
+		files = append(files, render.NewFile("gpu_status/index.json", line(agents[0])))
+	}
+	return files
+}
+
+// nvgpuAgent is compat/gpu_status/<h>.json, the answer of one agent of nvgpu. A
 // host that is not up has no GPUs and an error.
-type agentDoc struct {
-	Hostname safe       `json:"hostname"`
-	GPUs     []agentGPU `json:"gpus"`
-	Error    string     `json:"error,omitempty"`
-}
-
-type agentGPU struct {
-	Type        known `json:"type"`
-	Available   bool  `json:"is_available"`  // net of bookings, which those agents did not know
-	PIDs        safe  `json:"pids"`          // separated by commas
-	Users       safe  `json:"users"`         // separated by commas, ? for an unknown one
-	Since       known `json:"running_since"` // "2 days ago"
-	Utilization *int  `json:"utilization"`
-	Clock       *int  `json:"clock_mhz"`
-	Temperature *int  `json:"temperature"`
-	Command     known `json:"cmd"` // the first program
-}
-
-func nvgpuAgent(h *board.Host, now time.Time) agentDoc {
-	doc := agentDoc{Hostname: safe(h.Name)}
+func nvgpuAgent(h *board.Host, now time.Time) object {
+	doc := object{{"hostname", safe(h.Name)}}
 	switch h.State {
 	case board.Never:
-		doc.Error = "Host not available"
+		return append(doc, member{"gpus", []object{}}, member{"error", "Host not available"})
 	case board.Stale, board.Down:
-		doc.Error = "Connection timeout"
-	case board.Up, board.Maintenance:
-		for i := range h.GPUs {
-			doc.GPUs = append(doc.GPUs, nvgpuGPU(&h.GPUs[i], now))
-		}
+		return append(doc, member{"gpus", []object{}}, member{"error", "Connection timeout"})
 	}
-	return doc
+	return append(doc, member{"gpus", docsOf(h.GPUs, func(g *board.GPU) object { return nvgpuGPU(g, now) })})
 }
 
-func nvgpuGPU(g *board.GPU, now time.Time) agentGPU {
-	var since time.Time
+func nvgpuGPU(g *board.GPU, now time.Time) object {
+	var started time.Time
 	var pids, users []string
-	doc := agentGPU{Type: known(g.Name), Available: g.State == board.Free, Utilization: g.UtilizationGPU, Clock: g.ClockSM, Temperature: g.Temperature}
-	for _, p := range g.Computing() {
-		pids, users = append(pids, strconv.Itoa(p.PID)), append(users, cmp.Or(p.Person, "?"))
-		doc.Command = cmp.Or(doc.Command, known(p.Program))
-		if p.StartedAt != nil && (since.IsZero() || p.StartedAt.Before(since)) {
-			since = p.StartedAt.Time
+	since, program := "", ""
+	for _, p := range g.Holding() {
+		pids, users = append(pids, strconv.Itoa(p.PID)), append(users, cmp.Or(p.Owner().Name(), "?"))
+		program = cmp.Or(program, p.Program)
+		if p.StartedAt != nil && (started.IsZero() || p.StartedAt.Before(started)) {
+			started = p.StartedAt.Time
 		}
 	}
-	if !since.IsZero() {
-		doc.Since = known(ago(now.Sub(since)))
+	if !started.IsZero() {
+		since = ago(now.Sub(started))
 	}
-	doc.PIDs, doc.Users = safe(strings.Join(pids, ",")), safe(strings.Join(users, ","))
-	return doc
+	return object{
+		{"type", g.Name},
+		{"is_available", g.State == board.Free}, // net of bookings, which those agents did not know
+		{"pids", safe(strings.Join(pids, ","))},
+		{"users", safe(strings.Join(users, ","))}, // ? for an unknown one
+		{"running_since", since},                  // "2 days ago"
+		{"utilization", g.UtilizationGPU}, {"clock_mhz", g.ClockSM}, {"temperature", g.Temperature},
+		{"cmd", program}, // the first program
+	}
 }
 
 // ago is a length of time in words, as nvgpu's agents say it.
@@ -226,26 +177,19 @@ func ago(d time.Duration) string {
 	return "just now"
 }
 
-// An infoDoc is one GPU in compat/gpu_info.json.
-type infoDoc struct {
-	Index       string  `json:"index"`
-	MemoryTotal int64   `json:"mem_total"` // MiB
-	MemoryUsed  int64   `json:"mem_used"`
-	Percent     reading `json:"mem_used_percent"`
-	Type        safe    `json:"type"`
-	UUID        safe    `json:"uuid"`
-}
-
-// nvgpuInfo leaves out GPUs whose memory is not known: the shape has no word for it.
-func nvgpuInfo(h *board.Host) []infoDoc {
-	var docs []infoDoc
+// nvgpuInfo is a host in compat/gpu_info.json. GPUs whose memory is not known are left out: the shape has no word
+// for it.
+func nvgpuInfo(h *board.Host) []object {
+	docs := []object{}
 	for i := range h.GPUs {
 		g := &h.GPUs[i]
 		if g.State == board.Unknown || g.MemoryTotal == nil || g.MemoryUsed == nil || *g.MemoryTotal <= 0 {
 			continue
 		}
-		docs = append(docs, infoDoc{
-			strconv.Itoa(g.Index), *g.MemoryTotal, *g.MemoryUsed, reading(100 * float64(*g.MemoryUsed) / float64(*g.MemoryTotal)), safe(g.Name), safe(g.UUID),
+		docs = append(docs, object{
+			{"index", strconv.Itoa(g.Index)}, {"mem_total", *g.MemoryTotal}, {"mem_used", *g.MemoryUsed}, // MiB
+			{"mem_used_percent", 100 * float64(*g.MemoryUsed) / float64(*g.MemoryTotal)},
+			{"type", safe(g.Name)}, {"uuid", safe(g.UUID)},
 		})
 	}
 	return docs

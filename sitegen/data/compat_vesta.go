@@ -7,48 +7,8 @@ import (
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/snapshot"
+	"gpuboard/sitegen/render"
 )
-
-// A vestaDoc is one host in states/index.json. Data is the newest snapshot; in
-// samples.json, those of the last quarter of an hour come before it, without processes.
-type vestaDoc struct {
-	Data    []vestaPoint `json:"data"`
-	Address known        `json:"ip_address"`
-	Status  string       `json:"status"`
-}
-
-type vestaPoint struct {
-	GPUs      object `json:"gpu_data"`  // vestaGPU by name; empty for a host without news
-	Timestamp int64  `json:"timestamp"` // YYYYMMDDhhmmss
-}
-
-// In a vestaGPU every value is a string.
-type vestaGPU struct {
-	MemoryFree  *decimal       `json:"available_memory"`
-	Index       string         `json:"device_num"`
-	Name        known          `json:"gpu_name"`
-	Utilization *decimal       `json:"gpu_volatile"`
-	Processes   []vestaProcess `json:"processes"`
-	Temperature *decimal       `json:"temperature"`
-	Timestamp   string         `json:"timestamp"`
-	MemoryTotal *decimal       `json:"total_memory"`
-	MemoryUsed  *decimal       `json:"used_memory"`
-	UUID        known          `json:"uuid"`
-}
-
-type vestaProcess struct {
-	Name       safe     `json:"name"`
-	PID        string   `json:"pid"`
-	UsedMemory *decimal `json:"used_memory"`
-	User       safe     `json:"user"`
-}
-
-// A decimal is a number written as a string.
-type decimal string
-
-func decimalOf[N int | int64](v *N) *decimal {
-	return orNull(v, func(v *N) decimal { return decimal(strconv.FormatInt(int64(*v), 10)) })
-}
 
 const vestaTime = "2006/01/02 15:04:05.000"
 
@@ -57,32 +17,54 @@ func vestaStamp(at time.Time) int64 {
 	return stamp
 }
 
-func vestaHost(h *board.Host, zone *time.Location, samples []snapshot.Sample) vestaDoc {
-	doc := vestaDoc{Address: known(vestaAddress(h)), Status: "down"}
-	alive := h.State == board.Up || h.State == board.Maintenance
+func vestaFiles(in render.Input) (files []render.File) {
+	var all object
+	for i := range in.Board.Hosts {
+		h := &in.Board.Hosts[i]
+		host := member{h.Name, vestaHost(h, in.Site.Zone, nil)}
+		all = append(all, host)
+		files = append(files, render.NewFile("states/"+h.Name+"/index.json", encodeFile(object{host})))
+		samples := in.Samples[h.Name]
+		if len(samples) > 0 && len(in.Board.Hosts) <= render.FullHistoryHosts { // of a thousand they would be 100 MB
+			host.value = vestaHost(h, in.Site.Zone, samples)
+			files = append(files, render.NewFile("states/"+h.Name+"/samples.json", encodeFile(object{host})))
+		}
+	}
+	return append(files, render.NewFile("states/index.json", encodeFile(all)))
+}
+
+// vestaHost is one host in states/index.json. Its data is the newest snapshot; in samples.json, those of the last
+// quarter of an hour come before it, without processes.
+func vestaHost(h *board.Host, zone *time.Location, samples []snapshot.Sample) object {
+	alive, status := h.State == board.Up || h.State == board.Maintenance, "down"
 	switch {
 	case alive:
-		doc.Status = "running"
+		status = "running"
 	case h.State == board.Never:
-		doc.Status = "waiting for re-uplink"
+		status = "waiting for re-uplink"
 	}
-	if h.SnapshotAt.IsZero() {
-		return doc
-	}
-	for i := range samples {
-		if s := &samples[i]; s.At.Before(h.SnapshotAt) {
-			doc.Data = append(doc.Data, vestaSample(h, s, s.At.In(zone)))
+	points := []object{}
+	if !h.SnapshotAt.IsZero() {
+		for i := range samples {
+			if s := &samples[i]; s.At.Before(h.SnapshotAt) {
+				points = append(points, vestaSample(h, s, s.At.In(zone)))
+			}
 		}
-	}
-	at := h.SnapshotAt.In(zone)
-	newest := vestaPoint{Timestamp: vestaStamp(at)}
-	for i := range h.GPUs {
-		if g := &h.GPUs[i]; alive && g.State != board.Unknown {
-			newest.GPUs = append(newest.GPUs, member{"gpu:" + strconv.Itoa(g.Index), vestaNow(g, at)})
+		at := h.SnapshotAt.In(zone)
+		var newest object
+		for i := range h.GPUs {
+			if g := &h.GPUs[i]; alive && g.State != board.Unknown {
+				newest = append(newest, vestaNow(g, at))
+			}
 		}
+		points = append(points, vestaPoint(newest, at))
 	}
-	doc.Data = append(doc.Data, newest)
-	return doc
+	return object{{"data", points}, {"ip_address", vestaAddress(h)}, {"status", status}}
+}
+
+// vestaPoint is a host at one moment. It has no GPUs for a host without news.
+func vestaPoint(gpus object, at time.Time) object {
+	return object{{"gpu_data", gpus}, {"timestamp", vestaStamp(at)}}
 }
 
 // vestaAddress is the first address of the host that is not its own.
@@ -93,41 +75,49 @@ func vestaAddress(h *board.Host) string {
 	return h.Address
 }
 
-func vestaNow(g *board.GPU, at time.Time) vestaGPU {
-	doc := vestaAt(g, at, g.MemoryUsed, g.UtilizationGPU, g.Temperature)
-	if g.MemoryFree != nil {
-		doc.MemoryFree = decimalOf(g.MemoryFree)
-	}
-	for i := range g.Processes {
-		p := &g.Processes[i]
-		doc.Processes = append(doc.Processes, vestaProcess{safe(p.Program), strconv.Itoa(p.PID), decimalOf(p.UsedMemory), safe(p.Owner().String())})
-	}
-	return doc
+func vestaNow(g *board.GPU, at time.Time) member {
+	processes := docsOf(g.Processes, func(p *board.Process) object {
+		return object{
+			{"name", safe(p.Program)}, {"pid", quoted(&p.PID)}, {"used_memory", quoted(p.UsedMemory)},
+			{"user", safe(p.Owner().String())},
+		}
+	})
+	return vestaGPU(g, at, g.MemoryUsed, g.MemoryFree, g.UtilizationGPU, g.Temperature, processes)
 }
 
-// vestaAt is a GPU at one moment.
-func vestaAt(g *board.GPU, at time.Time, used *int64, utilization, temperature *int) vestaGPU {
-	doc := vestaGPU{
-		Index: strconv.Itoa(g.Index), Name: known(g.Name), Utilization: decimalOf(utilization), Temperature: decimalOf(temperature),
-		Timestamp: at.Format(vestaTime), MemoryTotal: decimalOf(g.MemoryTotal), MemoryUsed: decimalOf(used), UUID: known(g.UUID),
+// vestaGPU is a GPU at one moment. Every value is a string.
+func vestaGPU(
+	g *board.GPU, at time.Time, used, free *int64, utilization, temperature *int, processes []object,
+) member {
+	if free == nil && used != nil && g.MemoryTotal != nil {
+		free = new(max(0, *g.MemoryTotal-*used))
 	}
-	if used != nil && g.MemoryTotal != nil {
-		doc.MemoryFree = decimalOf(new(max(0, *g.MemoryTotal-*used)))
+	return member{"gpu:" + strconv.Itoa(g.Index), object{
+		{"available_memory", quoted(free)}, {"device_num", quoted(&g.Index)}, {"gpu_name", g.Name},
+		{"gpu_volatile", quoted(utilization)}, {"processes", processes}, {"temperature", quoted(temperature)},
+		{"timestamp", at.Format(vestaTime)}, {"total_memory", quoted(g.MemoryTotal)}, {"used_memory", quoted(used)},
+		{"uuid", g.UUID},
+	}}
+}
+
+// quoted is a number as a string; nil where it is not known.
+func quoted[N int | int64](n *N) *safe {
+	if n == nil {
+		return nil
 	}
-	return doc
+	return new(safe(strconv.FormatInt(int64(*n), 10)))
 }
 
 // vestaSample is the host in one sample.
-func vestaSample(h *board.Host, s *snapshot.Sample, at time.Time) vestaPoint {
-	point := vestaPoint{Timestamp: vestaStamp(at)}
+func vestaSample(h *board.Host, s *snapshot.Sample, at time.Time) object {
+	var gpus object
 	for i := range s.GPUs {
 		was := &s.GPUs[i]
 		j := slices.IndexFunc(h.GPUs, func(g board.GPU) bool { return g.UUID == was.UUID && (was.UUID != "" || g.Index == was.Index) })
-		if j < 0 {
-			continue
+		if j >= 0 {
+			gpu := vestaGPU(&h.GPUs[j], at, was.MemoryUsed, nil, was.Utilization, was.Temperature, []object{})
+			gpus = append(gpus, gpu)
 		}
-		g := &h.GPUs[j]
-		point.GPUs = append(point.GPUs, member{"gpu:" + strconv.Itoa(g.Index), vestaAt(g, at, was.MemoryUsed, was.Utilization, was.Temperature)})
 	}
-	return point
+	return vestaPoint(gpus, at)
 }

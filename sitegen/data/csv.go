@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 )
 
@@ -78,13 +79,17 @@ func csvUsers(in render.Input, f *render.FleetPast) []byte {
 
 // csvHosts is api/v1/history/hosts.csv.
 func csvHosts(in render.Input, f *render.FleetPast) []byte {
-	lines := [][]string{{"window", "from", "until", "coverage", "name", "gpu_hours", "utilization_percent", "idle_hours", "energy_kwh", "cost", "co2_kg", "free_hours", "known_gpu_hours"}}
+	lines := [][]string{{
+		"window", "from", "until", "coverage", "name", "gpu_hours", "utilization_percent", "idle_hours",
+		"energy_kwh", "cost", "co2_kg", "free_hours", "known_gpu_hours", "unknown_hours",
+	}}
 	for i := range f.Windows {
 		w := &f.Windows[i]
 		for _, h := range w.Hosts {
 			line := append(csvWindow(render.WindowNames()[i], w), csvNumber(h.Coverage), csvText(h.Name))
 			line = append(line, csvUse(in, h.Use)...)
-			lines = append(lines, append(line, csvNumber(h.FreeHours), csvNumber(h.KnownHours)))
+			line = append(line, csvNumber(h.FreeHours), csvNumber(h.KnownHours), csvNumber(h.UnknownHours()))
+			lines = append(lines, line)
 		}
 	}
 	return csvFile(lines)
@@ -121,8 +126,13 @@ func csvGPU(g *board.GPU, now time.Time) []string {
 	if g.PowerDraw != nil {
 		watts = strconv.FormatFloat(*g.PowerDraw, 'f', 1, 64)
 	}
+	people := g.Users()
+	for _, likely := range g.Likely() {
+		people = append(people, snapshot.Owner{Likely: likely}.Name())
+	}
 	return []string{g.Label(), csvText(g.UUID), csvText(g.Name), string(g.State), csvWhole(g.UtilizationGPU),
-		csvWhole(g.MemoryUsed), csvWhole(g.MemoryTotal), csvWhole(g.Temperature), watts, csvText(strings.Join(g.Users(), " ")), csvText(strings.Join(g.Programs(), " ")),
+		csvWhole(g.MemoryUsed), csvWhole(g.MemoryTotal), csvWhole(g.Temperature), watts,
+		csvText(strings.Join(people, " ")), csvText(strings.Join(g.Programs(), " ")),
 		csvTime(g.Since), idle, bookedBy, bookedUntil, csvTime(g.FreeFrom), csvTime(g.FreeUntil),
 		csvText(strings.Join(namesOf(g.Unknown()), "; ")), csvText(strings.Join(namesOf(g.Left()), "; "))}
 }

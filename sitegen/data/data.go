@@ -5,6 +5,13 @@ package data
 import (
 	"embed"
 	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/snapshot"
@@ -15,28 +22,34 @@ import (
 // Fields are only ever added under one number; readers ignore what they do not know.
 const SchemaVersion = 1
 
+// Paths of files that are read back. A host's own is below HostsDir.
+const (
+	BoardPath    = "api/v1/board.json"
+	BookingsPath = "api/v1/bookings.json"
+	HostsDir     = "api/v1/hosts/"
+)
+
 // Files renders everything for programs: JSON, metrics, calendars, badges and the
 // shapes of the systems that gpuboard replaces. It is pure:
 // equal inputs give equal bytes. The files of a host do not
 // depend on when they were generated, so a host without news is not rewritten.
 func Files(in render.Input) error {
 	in.Site = in.Site.WithDefaults()
-	shapes := newCompat(in)
 	texts, err := newBookingTexts(in)
 	if err != nil {
 		return err
 	}
-	hosts, err := hostFiles(in, shapes, texts)
+	hosts, err := hostFiles(in, texts)
 	if err != nil {
 		return err
 	}
 	// Each is handed on before the next is made, so that few are in memory.
 	err = in.Put(
-		render.NewFile("api/v1/board.json", boardFile(in, hosts)),
+		render.NewFile(BoardPath, boardFile(in, hosts)),
 		render.NewFile("api/v1/free.json", freeFile(in)),
 		render.NewFile("api/v1/hosts.json", hostsFile(in)),
 		render.NewFile("api/v1/users.json", usersFile(in)),
-		render.NewFile("api/v1/bookings.json", bookingsFile(in, texts)),
+		render.NewFile(BookingsPath, bookingsFile(in, texts)),
 		render.NewFile("health.json", healthFile(in)),
 		render.NewFile("metrics.txt", metricsFile(in)),
 	)
@@ -51,7 +64,7 @@ func Files(in render.Input) error {
 	if err != nil {
 		return err
 	}
-	for _, more := range [][]render.File{schemas, shared, badgeFiles(in), shapes.files()} {
+	for _, more := range [][]render.File{schemas, shared, badgeFiles(in), compatFiles(in)} {
 		if err := in.Put(more...); err != nil {
 			return err
 		}
@@ -63,61 +76,58 @@ func Files(in render.Input) error {
 // expected one interval later; a reader that finds that moment long past knows that
 // the generator has stopped.
 type header struct {
-	SchemaVersion   int    `json:"schema_version"`
-	Generation      safe   `json:"generation"`
-	GeneratedAt     moment `json:"generated_at"`
-	GeneratedAtUnix int64  `json:"generated_at_unix"`
-	NextExpectedAt  moment `json:"next_generation_expected_at"`
+	SchemaVersion   int       `json:"schema_version"`
+	Generation      safe      `json:"generation"`
+	GeneratedAt     time.Time `json:"generated_at"`
+	GeneratedAtUnix int64     `json:"generated_at_unix"`
+	NextExpectedAt  time.Time `json:"next_generation_expected_at"`
 }
 
 func headerOf(in render.Input) header {
 	b := in.Board
-	h := header{SchemaVersion: SchemaVersion, Generation: safe(in.GenerationID()), GeneratedAt: moment{b.GeneratedAt}, GeneratedAtUnix: b.GeneratedAt.Unix()}
+	h := header{SchemaVersion: SchemaVersion, Generation: safe(in.GenerationID()), GeneratedAt: b.GeneratedAt, GeneratedAtUnix: b.GeneratedAt.Unix()}
 	if b.Interval > 0 {
-		h.NextExpectedAt = moment{b.GeneratedAt.Add(b.Interval)}
+		h.NextExpectedAt = b.GeneratedAt.Add(b.Interval)
 	}
 	return h
 }
 
-type totalsDoc struct {
-	GPUs        int    `json:"gpus"`
-	Free        int    `json:"free"`
-	HeldIdle    int    `json:"held_idle"`
-	ByState     object `json:"by_state"`
-	Hosts       int    `json:"hosts"`
-	ByHostState object `json:"by_host_state"`
-}
-
-func totalsOf(t *board.Totals) totalsDoc {
-	doc := totalsDoc{GPUs: t.GPUs, Free: t.Free(), HeldIdle: t.HeldIdle, Hosts: t.Hosts}
+func totalsOf(t *board.Totals) object {
+	var gpus, slices, hosts object
 	for _, s := range board.States() {
-		doc.ByState = append(doc.ByState, member{string(s), t.ByState[s]})
+		gpus = append(gpus, member{string(s), t.GPUs.ByState[s]})
+		slices = append(slices, member{string(s), t.Slices.ByState[s]})
 	}
 	for _, s := range board.HostStates() {
-		doc.ByHostState = append(doc.ByHostState, member{string(s), t.ByHost[s]})
+		hosts = append(hosts, member{string(s), t.ByHost[s]})
 	}
-	return doc
+	return object{
+		{"gpus", t.GPUs.All}, {"free", t.GPUs.Free()}, {"held_idle", t.GPUs.HeldIdle}, {"by_state", gpus},
+		{"slices", t.Slices.All}, {"free_slices", t.Slices.Free()}, {"held_idle_slices", t.Slices.HeldIdle},
+		{"slices_by_state", slices},
+		{"hosts", t.Hosts}, {"by_host_state", hosts},
+	}
 }
 
 // boardHead is the board without its hosts.
 type boardHead struct {
 	header
-	Title              safe         `json:"title"`
-	Lab                known        `json:"lab"`
-	Demo               bool         `json:"demo"`
-	InventoryAsOf      moment       `json:"inventory_as_of"`
-	BookingsStaleSince moment       `json:"bookings_stale_since"`
-	Totals             totalsDoc    `json:"totals"`
-	Models             []modelDoc   `json:"models"`
-	Problems           []problemDoc `json:"problems"`
+	Title              safe          `json:"title"`
+	Lab                string        `json:"lab"`
+	Demo               bool          `json:"demo"`
+	InventoryAsOf      time.Time     `json:"inventory_as_of"`
+	BookingsStaleSince time.Time     `json:"bookings_stale_since"`
+	Totals             object        `json:"totals"`
+	Models             []board.Model `json:"models"`
+	Problems           []problemDoc  `json:"problems"`
 }
 
 // boardFile is the whole board, one host a line.
 func boardFile(in render.Input, hosts [][]byte) []byte {
 	b := in.Board
 	head := encode(&boardHead{
-		headerOf(in), safe(in.Site.Title), known(in.Site.Lab), b.Demo, moment{b.InventoryAsOf}, moment{b.BookingsStaleSince},
-		totalsOf(&b.Totals), docsOf(b.Models, modelOf), docsOf(b.Problems, problemOf),
+		headerOf(in), safe(in.Site.Title), in.Site.Lab, b.Demo, b.InventoryAsOf, b.BookingsStaleSince,
+		totalsOf(&b.Totals), b.Models, docsOf(b.Problems, problemOf),
 	})
 	head = append(head[:len(head)-1], `,"hosts":[`...)
 	if len(hosts) == 0 {
@@ -148,10 +158,17 @@ var apiSchemaFS embed.FS
 // apiSchemas are the JSON Schemas (draft 2020-12) of the files beside them.
 // They name what is always there; a file may have more. Beside them stands the
 // schema of what a node sends.
-func apiSchemas() ([]render.File, error) {
+//
+// In the files of the directory, "$board" stands for the definition of that name in board.json,
+// "$host" for the members of its host, and "$readings" for the readings of a GPU.
+var apiSchemas = sync.OnceValues(func() ([]render.File, error) {
 	entries, err := apiSchemaFS.ReadDir("schema")
 	if err != nil {
 		return nil, fmt.Errorf("listing the schemas: %w", err)
+	}
+	fill, err := sharedSchema()
+	if err != nil {
+		return nil, err
 	}
 	var files []render.File
 	for _, entry := range entries {
@@ -159,7 +176,36 @@ func apiSchemas() ([]render.File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading schema %s: %w", entry.Name(), err)
 		}
-		files = append(files, render.NewFile("api/v1/schema/"+entry.Name(), content))
+		whole := snapshot.SchemaWithReadings(fill.Replace(string(content)))
+		files = append(files, render.NewFile("api/v1/schema/"+entry.Name(), []byte(whole)))
 	}
 	return append(files, render.NewFile("api/v1/schema/snapshot.json", snapshot.SchemaJSON())), nil
+})
+
+// sharedSchema puts what board.json defines into another schema.
+func sharedSchema() (*strings.Replacer, error) {
+	var board struct {
+		Definitions map[string]jsontext.Value `json:"$defs"`
+	}
+	var host struct {
+		Required   jsontext.Value `json:"required"`
+		Properties jsontext.Value `json:"properties"`
+	}
+	content, err := apiSchemaFS.ReadFile("schema/board.json")
+	if err == nil {
+		err = json.Unmarshal(content, &board)
+	}
+	if err == nil {
+		err = json.Unmarshal(board.Definitions["host"], &host)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the schema of the board: %w", err)
+	}
+
+	fill := []string{`"$host": {}`, string(members(host.Properties)), `"$host"`, string(members(host.Required))}
+	for name, definition := range board.Definitions {
+		name = strconv.Quote(name) + ": "
+		fill = append(fill, name+`"$board"`, name+string(definition))
+	}
+	return strings.NewReplacer(fill...), nil
 }

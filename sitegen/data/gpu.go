@@ -9,39 +9,30 @@ import (
 
 type (
 	gpuDoc struct {
-		Index             int                `json:"index"`
-		UUID              known              `json:"uuid"`
-		PCIBusID          known              `json:"pci_bus_id"`
-		Name              known              `json:"name"`
-		ShortName         known              `json:"short_name"`
-		State             safe               `json:"state"`
-		Reason            known              `json:"reason"`
-		Missing           bool               `json:"missing"`
-		Health            known              `json:"health"`
-		HealthReason      known              `json:"health_reason"`
-		XID               *xidDoc            `json:"xid"`
-		MemoryTotal       *int64             `json:"memory_total_mib"`
-		MemoryUsed        *int64             `json:"memory_used_mib"`
-		MemoryFree        *int64             `json:"memory_free_mib"`
-		MemoryShared      bool               `json:"memory_shared"`
-		UtilizationGPU    *int               `json:"utilization_gpu_percent"`
-		UtilizationMemory *int               `json:"utilization_memory_percent"`
-		Temperature       *int               `json:"temperature_celsius"`
-		PowerDraw         *reading           `json:"power_draw_watts"`
-		PowerLimit        *reading           `json:"power_limit_watts"`
-		Fan               *int               `json:"fan_percent"`
-		PCIeWidth         *int               `json:"pcie_width"`
-		PCIeWidthMax      *int               `json:"pcie_width_max"`
-		ClockSM           *int               `json:"clock_sm_mhz"`
-		ClockMemory       *int               `json:"clock_memory_mhz"`
-		PState            known              `json:"pstate"`
-		ThrottleReasons   []safe             `json:"throttle_reasons"`
-		Fabric            *fabricDoc         `json:"fabric"`
-		ECC               *eccDoc            `json:"ecc"`
-		RetiredPages      *int               `json:"retired_pages"`
-		RemappedRows      *snapshot.Remapped `json:"remapped_rows"`
-		MIGMode           known              `json:"mig_mode"`
-		MIGDevices        []sliceDoc         `json:"mig_devices"`
+		Index        int     `json:"index"`
+		UUID         string  `json:"uuid"`
+		PCIBusID     string  `json:"pci_bus_id"`
+		Name         string  `json:"name"`
+		ShortName    string  `json:"short_name"`
+		State        safe    `json:"state"`
+		Reason       string  `json:"reason"`
+		Missing      bool    `json:"missing"`
+		Health       string  `json:"health"`
+		HealthReason string  `json:"health_reason"`
+		XID          *xidDoc `json:"xid"`
+		MemoryTotal  *int64  `json:"memory_total_mib"`
+		MemoryUsed   *int64  `json:"memory_used_mib"`
+		MemoryFree   *int64  `json:"memory_free_mib"`
+		MemoryShared bool    `json:"memory_shared"`
+		snapshot.Readings
+		PState          string             `json:"pstate"`
+		ThrottleReasons []string           `json:"throttle_reasons"`
+		Fabric          *snapshot.Fabric   `json:"fabric"`
+		ECC             *snapshot.ECC      `json:"ecc"`
+		RetiredPages    *int               `json:"retired_pages"`
+		RemappedRows    *snapshot.Remapped `json:"remapped_rows"`
+		MIGMode         string             `json:"mig_mode"`
+		MIGDevices      []sliceDoc         `json:"mig_devices"`
 		rowDoc
 	}
 	// A sliceDoc has what a slice has in common with a GPU under the same names.
@@ -49,73 +40,70 @@ type (
 		Index             int    `json:"index"`
 		GPUInstanceID     *int   `json:"gpu_instance_id"`
 		ComputeInstanceID *int   `json:"compute_instance_id"`
-		UUID              known  `json:"uuid"`
-		Profile           known  `json:"profile"`
-		Name              known  `json:"name"`
-		ShortName         known  `json:"short_name"`
+		UUID              string `json:"uuid"`
+		Profile           string `json:"profile"`
+		Name              string `json:"name"`
+		ShortName         string `json:"short_name"`
 		State             safe   `json:"state"`
-		Reason            known  `json:"reason"`
+		Reason            string `json:"reason"`
 		MemoryTotal       *int64 `json:"memory_total_mib"`
 		MemoryUsed        *int64 `json:"memory_used_mib"`
 		rowDoc
 	}
 	// A rowDoc is who has a GPU or slice, and since and until when.
 	rowDoc struct {
-		CountedAt        known        `json:"counted_at,omitempty"`
-		Users            []safe       `json:"users"`
-		Unknown          []safe       `json:"unknown_users"`
-		Left             []safe       `json:"left"`
-		Processes        []processDoc `json:"processes"`
-		ProcessesUnknown known        `json:"processes_unknown"`
-		Booking          *bookingDoc  `json:"booking"`
-		Next             *bookingDoc  `json:"next_booking"`
-		Others           []bookingDoc `json:"other_bookings"`
-		Since            moment       `json:"since"`
-		IdleSince        moment       `json:"idle_since"`
-		IdleFor          *int64       `json:"idle_for_seconds"`
-		NoShow           bool         `json:"no_show"`
-		FreeFrom         moment       `json:"free_from"`
-		FreeUntil        moment       `json:"free_until"`
-		Last             *lastDoc     `json:"last_seen"`
+		CountedAt        string          `json:"counted_at,omitempty"`
+		Users            []string        `json:"users"`
+		LikelyUsers      []string        `json:"likely_users"`
+		Unknown          []string        `json:"unknown_users"`
+		Left             []string        `json:"left"`
+		Processes        []processDoc    `json:"processes"`
+		ProcessesUnknown string          `json:"processes_unknown"`
+		Booking          *bookingDoc     `json:"booking"`
+		Next             *bookingDoc     `json:"next_booking"`
+		Others           []bookingDoc    `json:"other_bookings"`
+		Since            time.Time       `json:"since"`
+		IdleSince        time.Time       `json:"idle_since"`
+		IdleFor          *int64          `json:"idle_for_seconds"`
+		NoShow           bool            `json:"no_show"`
+		FreeFrom         time.Time       `json:"free_from"`
+		FreeUntil        time.Time       `json:"free_until"`
+		Last             *board.LastSeen `json:"last_seen"`
 	}
 	processDoc struct {
-		PID               int        `json:"pid"`
-		User              known      `json:"user"`
-		Person            known      `json:"person"`
-		Program           known      `json:"program"`
-		UsedMemory        *int64     `json:"used_memory_mib"`
-		Share             *reading   `json:"share"`
-		StartedAt         *moment    `json:"started_at"`
-		Type              known      `json:"type"`
-		Alive             *bool      `json:"alive"`
-		Container         known      `json:"container"`
-		GPUInstanceID     *int       `json:"gpu_instance_id"`
-		ComputeInstanceID *int       `json:"compute_instance_id"`
-		Children          []childDoc `json:"children"`
-	}
-	childDoc struct {
-		PID     int   `json:"pid"`
-		User    known `json:"user"`
-		Program known `json:"program"`
+		PID               int              `json:"pid"`
+		User              string           `json:"user"`
+		UID               *int64           `json:"uid"`
+		Person            string           `json:"person"`
+		LikelyUser        string           `json:"likely_user"`
+		Program           string           `json:"program"`
+		UsedMemory        *int64           `json:"used_memory_mib"`
+		Share             *float64         `json:"share"`
+		StartedAt         *snapshot.Time   `json:"started_at"`
+		Type              string           `json:"type"`
+		Computes          bool             `json:"computes"`
+		Alive             *bool            `json:"alive"`
+		Container         string           `json:"container"`
+		GPUInstanceID     *int             `json:"gpu_instance_id"`
+		ComputeInstanceID *int             `json:"compute_instance_id"`
+		Children          []snapshot.Child `json:"children"`
 	}
 )
 
 func gpuOf(g *board.GPU, snapshotAt time.Time) gpuDoc {
 	doc := gpuDoc{
-		Index: g.Index, UUID: known(g.UUID), PCIBusID: known(g.PCIBusID), Name: known(g.Name), ShortName: known(g.ShortName),
-		State: safe(g.State), Reason: known(g.Reason), Missing: g.Missing, Health: known(g.Health), HealthReason: known(g.HealthReason), XID: orNull(g.XID, xidOf),
+		Index: g.Index, UUID: g.UUID, PCIBusID: g.PCIBusID, Name: g.Name, ShortName: g.ShortName,
+		State: safe(g.State), Reason: g.Reason, Missing: g.Missing, Health: string(g.Health), HealthReason: g.HealthReason, XID: orNull(g.XID, xidOf),
 		MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed, MemoryFree: g.MemoryFree, MemoryShared: g.MemoryShared,
-		UtilizationGPU: g.UtilizationGPU, UtilizationMemory: g.UtilizationMemory, Temperature: g.Temperature,
-		PowerDraw: (*reading)(g.PowerDraw), PowerLimit: (*reading)(g.PowerLimit), Fan: g.Fan, PCIeWidth: g.PCIeWidth, PCIeWidthMax: g.PCIeWidthMax,
-		ClockSM: g.ClockSM, ClockMemory: g.ClockMemory, PState: known(g.PState), ThrottleReasons: safes(g.ThrottleReasons),
-		Fabric: orNull(g.Fabric, fabricOf), ECC: orNull(g.ECC, eccOf), RetiredPages: g.RetiredPages, RemappedRows: g.RemappedRows, MIGMode: known(g.MIGMode),
+		Readings: g.Readings, PState: g.PState, ThrottleReasons: g.ThrottleReasons,
+		Fabric: g.Fabric, ECC: g.ECC, RetiredPages: g.RetiredPages, RemappedRows: g.RemappedRows, MIGMode: g.MIGMode,
 		rowDoc: rowOf(g, snapshotAt),
 	}
 	doc.MIGDevices = docsOf(g.Slices, func(s *board.GPU) sliceDoc {
 		return sliceDoc{
 			Index: s.Slice.Index, GPUInstanceID: s.Slice.GPUInstanceID, ComputeInstanceID: s.Slice.ComputeInstanceID,
-			UUID: known(s.UUID), Profile: known(s.Slice.Profile), Name: known(s.Name), ShortName: known(s.ShortName),
-			State: safe(s.State), Reason: known(s.Reason), MemoryTotal: s.MemoryTotal, MemoryUsed: s.MemoryUsed,
+			UUID: s.UUID, Profile: s.Slice.Profile, Name: s.Name, ShortName: s.ShortName,
+			State: safe(s.State), Reason: s.Reason, MemoryTotal: s.MemoryTotal, MemoryUsed: s.MemoryUsed,
 			rowDoc: rowOf(s, snapshotAt),
 		}
 	})
@@ -129,19 +117,32 @@ func namesOf(owners []snapshot.Owner) []string {
 
 func rowOf(g *board.GPU, snapshotAt time.Time) rowDoc {
 	return rowDoc{
-		CountedAt: known(g.CountedAt), Users: safes(g.Users()), Unknown: safes(namesOf(g.Unknown())), Left: safes(namesOf(g.Left())),
-		ProcessesUnknown: known(g.ProcessesUnknown), Booking: orNull(g.Booking, bookingOf), Next: orNull(g.Next, bookingOf), Others: docsOf(g.Others, bookingOf),
-		Since: moment{g.Since}, IdleSince: moment{g.IdleSince}, IdleFor: idleFor(g, snapshotAt), NoShow: g.NoShow,
-		FreeFrom: moment{g.FreeFrom}, FreeUntil: moment{g.FreeUntil}, Last: orNull(g.Last, lastOf),
+		CountedAt: g.CountedAt, Users: g.Users(), LikelyUsers: g.Likely(),
+		Unknown: namesOf(g.Unknown()), Left: namesOf(g.Left()),
+		ProcessesUnknown: g.ProcessesUnknown,
+
+		Booking: orNull(g.Booking, bookingOf), Next: orNull(g.Next, bookingOf), Others: docsOf(g.Others, bookingOf),
+		Since: g.Since, IdleSince: g.IdleSince, IdleFor: idleFor(g, snapshotAt), NoShow: g.NoShow,
+		FreeFrom: g.FreeFrom, FreeUntil: g.FreeUntil, Last: g.Last,
 		Processes: docsOf(g.Processes, processOf),
 	}
 }
 
 func processOf(p *board.Process) processDoc {
-	return processDoc{
-		PID: p.PID, User: known(p.User), Person: known(p.Person), Program: known(p.Program), UsedMemory: p.UsedMemory, Share: (*reading)(p.Share),
-		StartedAt: orNull(p.StartedAt, momentOf), Type: known(p.Type), Alive: p.Alive, Container: known(p.Container),
+	doc := processDoc{
+		PID: p.PID, User: p.User, Person: p.Person, LikelyUser: p.Likely,
+		Program: p.Program, UsedMemory: p.UsedMemory, Share: p.Share,
+		StartedAt: p.StartedAt,
+		Type:      string(p.Type), Computes: p.Computes, Alive: p.Alive, Container: p.Container,
 		GPUInstanceID: p.GPUInstanceID, ComputeInstanceID: p.ComputeInstanceID,
-		Children: docsOf(p.Children, func(c *snapshot.Child) childDoc { return childDoc{c.PID, known(c.User), known(c.Program)} }),
+		Children: p.Children,
 	}
+
+	switch {
+	case p.Likely != "":
+		doc.User = "" // that account is a guess
+	case p.Person == "":
+		doc.UID = p.UID // may be all that is known
+	}
+	return doc
 }

@@ -1,7 +1,6 @@
 package data
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -14,69 +13,39 @@ import (
 // the command that generated exits 0.
 func healthFile(in render.Input) []byte {
 	b := in.Board
+	status := "ok"
+	if len(b.Problems) > 0 {
+		status = "degraded"
+	}
+	var byCode object
+	counts := countByCode(b.Problems)
+	for _, code := range slices.Sorted(maps.Keys(counts)) {
+		byCode = append(byCode, member{code, counts[code]})
+	}
 	// A booking that is over is no problem, but whoever wonders why an entry has no
 	// effect finds it here with its place.
-	type over struct {
-		Where safe   `json:"where"`
-		Host  safe   `json:"host"`
-		Name  safe   `json:"name"`
-		Until moment `json:"until"`
-	}
-	problems := healthProblems(in)
-	doc := struct {
-		header
-		Status             string       `json:"status"`
-		InventoryAsOf      moment       `json:"inventory_as_of"`
-		BookingsStaleSince moment       `json:"bookings_stale_since"`
-		ProblemCount       int          `json:"problem_count"`
-		ByCode             object       `json:"by_code"`
-		Problems           []problemDoc `json:"problems"`
-		BookingsOver       []over       `json:"bookings_over"`
-	}{
-		header: headerOf(in), Status: "ok", InventoryAsOf: moment{b.InventoryAsOf}, BookingsStaleSince: moment{b.BookingsStaleSince},
-		ProblemCount: len(problems), Problems: docsOf(problems, problemOf),
-	}
-	if len(problems) > 0 {
-		doc.Status = "degraded"
-	}
-	counts := map[string]int{}
-	for _, p := range problems {
-		counts[p.Code]++
-	}
-	for _, code := range slices.Sorted(maps.Keys(counts)) {
-		doc.ByCode = append(doc.ByCode, member{code, counts[code]})
-	}
+	over := []object{}
 	for i := range b.Bookings {
 		if bk := &b.Bookings[i]; bk.Expired {
 			where := snapshot.Problem{File: bk.File, Line: bk.Line, Col: bk.Col}.Where()
-			doc.BookingsOver = append(doc.BookingsOver, over{safe(where), safe(bk.Host), safe(bk.Name), moment{bk.Until}})
+			over = append(over, object{
+				{"where", safe(where)}, {"host", safe(bk.Host)}, {"name", safe(bk.Name)}, {"until", bk.Until},
+			})
 		}
 	}
-	return encodeFile(&doc)
+	return encodeFile(headerOf(in), object{
+		{"status", status}, {"inventory_as_of", b.InventoryAsOf}, {"bookings_stale_since", b.BookingsStaleSince},
+		{"problem_count", len(b.Problems)}, {"by_code", byCode},
+		{"problems", docsOf(b.Problems, problemOf)},
+		{"bookings_over", over},
+	})
 }
 
-// healthProblems is the board's own list and then those of each host that are
-// not in it, the host named.
-func healthProblems(in render.Input) []snapshot.Problem {
-	b := in.Board
-	type mark struct{ code, message, where string }
-	seen := make(map[mark]bool, len(b.Problems))
-	var all []snapshot.Problem
-	add := func(p snapshot.Problem) {
-		m := mark{p.Code, p.Message, p.Where()}
-		if !seen[m] {
-			seen[m] = true
-			all = append(all, p)
-		}
+// countByCode counts problems by their codes.
+func countByCode(problems []snapshot.Problem) map[string]int {
+	counts := map[string]int{}
+	for i := range problems {
+		counts[problems[i].Code]++
 	}
-	for _, p := range b.Problems {
-		add(p)
-	}
-	for i := range b.Hosts {
-		for _, p := range b.Hosts[i].Problems {
-			p.Host = cmp.Or(p.Host, b.Hosts[i].Name)
-			add(p)
-		}
-	}
-	return all
+	return counts
 }

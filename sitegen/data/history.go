@@ -3,7 +3,6 @@ package data
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -26,8 +25,8 @@ func historyFiles(in render.Input) error {
 	all := len(in.Board.Hosts) <= render.FullHistoryHosts
 	for i := range in.Board.Hosts {
 		h := &in.Board.Hosts[i]
-		file := render.File{Path: "api/v1/hosts/" + h.Name + "/history.json", Kept: in.History.Kept[h.Name]}
-		if past := in.History.Hosts[h.Name]; past != nil {
+		file := render.File{Path: HostsDir + h.Name + "/history.json", Kept: in.History.Kept[h.Name]}
+		if past := in.History.Hosts[h.Name]; past != nil && !file.Kept {
 			file.Content = hostPastFile(h, past, all)
 		} else if !file.Kept {
 			continue
@@ -73,233 +72,137 @@ func (s stepped) MarshalJSONTo(enc *jsontext.Encoder) error {
 }
 
 func hostPastFile(h *board.Host, past *render.HostPast, all bool) []byte {
-	type gpu struct {
-		Key         safe    `json:"key"`
-		GPU         *int    `json:"gpu"`
-		Slice       *int    `json:"mig_device"`
-		Utilization stepped `json:"utilization_percent"`
-		Memory      stepped `json:"memory_used_mib"`
-		Temperature stepped `json:"temperature_celsius"`
-		Power       stepped `json:"power_draw_watts"`
-		Held        stepped `json:"held_percent"`
-	}
-	type span struct {
-		Name     string  `json:"name"`
-		From     moment  `json:"from"`
-		Step     int64   `json:"step_seconds"`
-		Coverage reading `json:"coverage"`
-		GPUs     []gpu   `json:"gpus"`
-	}
-	doc := struct {
-		SchemaVersion int    `json:"schema_version"`
-		Name          safe   `json:"name"`
-		Spans         []span `json:"spans"`
-	}{SchemaVersion: SchemaVersion, Name: safe(h.Name)}
 	rows := map[string]*board.GPU{}
 	for g := range h.Rows() {
 		if render.HasPast(g) {
-			rows[render.PastKey(g)] = g
+			rows[g.Key()] = g
 		}
 	}
+	var spans []object
 	for i := range past.Spans {
 		if i > 0 && !all {
 			break
 		}
-		s := &past.Spans[i]
-		one := span{Name: render.SpanNames()[i], From: moment{s.From}, Step: int64(s.Step / time.Second), Coverage: reading(s.Coverage)}
+		s, gpus := &past.Spans[i], []object{}
 		for _, key := range slices.Sorted(maps.Keys(s.GPUs)) {
-			metric := func(m int) stepped { return stepped{s.GPUs[key][m], 1} }
-			g := gpu{
-				Key: safe(key), Utilization: metric(render.PastUtilization), Memory: metric(render.PastMemory),
-				Temperature: metric(render.PastTemperature), Power: metric(render.PastPower), Held: metric(render.PastHeld),
-			}
-			g.Memory.unit = render.PastMemoryUnit
+			metric := func(m int, unit int64) stepped { return stepped{s.GPUs[key][m], unit} }
+			var index, slice *int
 			if row := rows[key]; row != nil {
-				g.GPU, g.Slice = &row.Index, row.SliceIndex()
+				index, slice = &row.Index, row.SliceIndex()
 			}
-			one.GPUs = append(one.GPUs, g)
+			gpus = append(gpus, object{
+				{"key", safe(key)}, {"gpu", index}, {"mig_device", slice},
+				{"utilization_percent", metric(render.PastUtilization, 1)},
+				{"memory_used_mib", metric(render.PastMemory, render.PastMemoryUnit)},
+				{"temperature_celsius", metric(render.PastTemperature, 1)},
+				{"power_draw_watts", metric(render.PastPower, 1)},
+				{"held_percent", metric(render.PastHeld, 1)},
+			})
 		}
-		doc.Spans = append(doc.Spans, one)
+		spans = append(spans, object{
+			{"name", render.SpanNames()[i]}, {"from", s.From}, {"step_seconds", s.Seconds}, {"coverage", s.Coverage},
+			{"gpus", gpus},
+		})
 	}
-	return encodeFile(&doc)
+	return encodeFile(object{{"schema_version", SchemaVersion}, {"name", safe(h.Name)}, {"spans", spans}})
 }
 
-// A pastHeader starts the files of what was added up.
-type pastHeader struct {
-	SchemaVersion int    `json:"schema_version"`
-	AsOf          moment `json:"as_of"`
-	KnownSince    moment `json:"known_since"`
-	Timezone      safe   `json:"timezone"`
-	Energy        struct {
-		Price    *reading `json:"price_per_kwh"`
-		Currency known    `json:"currency"`
-		CO2Grams *reading `json:"co2_grams_per_kwh"`
-	} `json:"energy"`
-}
-
-func pastHeaderOf(in render.Input, f *render.FleetPast) pastHeader {
-	h := pastHeader{SchemaVersion: SchemaVersion, AsOf: moment{f.AsOf}, KnownSince: moment{f.Since}, Timezone: safe(in.Site.Zone.String())}
+// pastHeader starts the files of what was added up.
+func pastHeader(in render.Input, f *render.FleetPast) object {
 	energy := in.Site.Energy
-	h.Energy.Currency = known(energy.Currency)
+	var price, co2 *float64
 	if energy.Price > 0 {
-		h.Energy.Price = new(reading(energy.Price))
+		price = new(energy.Price)
 	}
 	if energy.CO2Grams > 0 {
-		h.Energy.CO2Grams = new(reading(energy.CO2Grams))
+		co2 = new(energy.CO2Grams)
 	}
-	return h
+	return object{
+		{"schema_version", SchemaVersion}, {"as_of", f.AsOf}, {"known_since", f.Since},
+		{"timezone", safe(in.Site.Zone.String())},
+		{"energy", object{{"price_per_kwh", price}, {"currency", energy.Currency}, {"co2_grams_per_kwh", co2}}},
+	}
 }
 
-type useDoc struct {
-	GPUHours    reading  `json:"gpu_hours"`
-	Utilization *reading `json:"utilization_percent"`
-	IdleHours   reading  `json:"idle_hours"`
-	EnergyKWh   reading  `json:"energy_kwh"`
-	Cost        *reading `json:"cost"`
-	CO2         *reading `json:"co2_kg"`
-}
-
-func useOf(in render.Input, u render.Use) useDoc {
+// useOf are the members of what somebody used.
+func useOf(in render.Input, u render.Use) object {
 	cost, co2 := in.Site.Energy.Of(u.EnergyKWh)
-	return useDoc{reading(u.GPUHours), (*reading)(u.Utilization), reading(u.IdleHours), reading(u.EnergyKWh), (*reading)(cost), (*reading)(co2)}
+	return object{
+		{"gpu_hours", u.GPUHours}, {"utilization_percent", u.Utilization}, {"idle_hours", u.IdleHours},
+		{"energy_kwh", u.EnergyKWh}, {"cost", cost}, {"co2_kg", co2},
+	}
 }
 
-type windowHead struct {
-	Name     string  `json:"name"`
-	From     moment  `json:"from"`
-	Until    moment  `json:"until"`
-	Coverage reading `json:"coverage"`
-}
-
-func windowHeadOf(f *render.FleetPast, i int) windowHead {
-	w := &f.Windows[i]
-	return windowHead{render.WindowNames()[i], moment{w.From}, moment{w.To}, reading(w.Coverage)}
+// windowsFile has a list of each window, with the members that of returns.
+func windowsFile(in render.Input, f *render.FleetPast, of func(*render.Window) object) []byte {
+	var windows []object
+	for i := range f.Windows {
+		w := &f.Windows[i]
+		head := object{
+			{"name", render.WindowNames()[i]}, {"from", w.From}, {"until", w.To}, {"coverage", w.Coverage},
+		}
+		windows = append(windows, append(head, of(w)...))
+	}
+	return encodeFile(pastHeader(in, f), object{{"windows", windows}})
 }
 
 func usersPastFile(in render.Input, f *render.FleetPast) []byte {
-	type user struct {
-		Name known `json:"name"`
-		useDoc
-	}
-	type window struct {
-		windowHead
-		Users []user `json:"users"`
-		Teams []user `json:"teams"`
-	}
-	doc := struct {
-		pastHeader
-		Windows []window `json:"windows"`
-	}{pastHeader: pastHeaderOf(in, f)}
-	of := func(u *render.UserPast) user { return user{known(u.Name), useOf(in, u.Use)} }
-	for i := range f.Windows {
-		doc.Windows = append(doc.Windows, window{windowHeadOf(f, i), docsOf(f.Windows[i].Users, of), docsOf(f.Windows[i].Teams, of)})
-	}
-	return encodeFile(&doc)
+	user := func(u *render.UserPast) object { return append(object{{"name", u.Name}}, useOf(in, u.Use)...) }
+	return windowsFile(in, f, func(w *render.Window) object {
+		return object{{"users", docsOf(w.Users, user)}, {"teams", docsOf(w.Teams, user)}}
+	})
 }
 
 func hostsPastFile(in render.Input, f *render.FleetPast) []byte {
-	type host struct {
-		Name safe `json:"name"`
-		useDoc
-		FreeHours  reading `json:"free_hours"`
-		KnownHours reading `json:"known_gpu_hours"`
-		Coverage   reading `json:"coverage"`
+	host := func(h *render.PastHost) object {
+		return slices.Concat(object{{"name", safe(h.Name)}}, useOf(in, h.Use), object{
+			{"free_hours", h.FreeHours}, {"unknown_hours", h.UnknownHours()}, {"known_gpu_hours", h.KnownHours},
+			{"coverage", h.Coverage},
+		})
 	}
-	type window struct {
-		windowHead
-		Hosts []host `json:"hosts"`
-	}
-	doc := struct {
-		pastHeader
-		Windows []window `json:"windows"`
-	}{pastHeader: pastHeaderOf(in, f)}
-	of := func(h *render.PastHost) host {
-		return host{safe(h.Name), useOf(in, h.Use), reading(h.FreeHours), reading(h.KnownHours), reading(h.Coverage)}
-	}
-	for i := range f.Windows {
-		doc.Windows = append(doc.Windows, window{windowHeadOf(f, i), docsOf(f.Windows[i].Hosts, of)})
-	}
-	return encodeFile(&doc)
+	return windowsFile(in, f, func(w *render.Window) object { return object{{"hosts", docsOf(w.Hosts, host)}} })
 }
-
-type (
-	fleetDoc struct {
-		pastHeader
-		Spans  []fleetSpan `json:"spans"`
-		Week   []weekHour  `json:"week"`
-		Unused []unusedDoc `json:"unused_bookings"`
-	}
-	fleetSpan struct {
-		Name        string      `json:"name"`
-		Coverage    reading     `json:"coverage"`
-		Bounds      []moment    `json:"bounds"`
-		Reported    []*reading  `json:"gpus_reported"`
-		Held        []*reading  `json:"gpus_held"`
-		Free        []*reading  `json:"gpus_not_held"`
-		Utilization []*reading  `json:"utilization_percent"`
-		Watts       []*reading  `json:"power_watts"`
-		Models      []freeModel `json:"models"`
-	}
-	freeModel struct {
-		Name    safe       `json:"name"`
-		NotHeld []*reading `json:"not_held"`
-	}
-	weekHour struct {
-		Weekday     int      `json:"weekday"`
-		Hour        int      `json:"hour"`
-		Held        *reading `json:"held_percent"`
-		Utilization *reading `json:"utilization_percent"`
-		KnownHours  reading  `json:"known_gpu_hours"`
-	}
-	unusedDoc struct {
-		Host   safe    `json:"host"`
-		GPU    int     `json:"gpu"`
-		Slice  *int    `json:"mig_device"`
-		Name   safe    `json:"name"`
-		From   moment  `json:"from"`
-		Until  moment  `json:"until"`
-		Booked reading `json:"booked_hours"`
-		Known  reading `json:"known_hours"`
-		Unused reading `json:"unused_hours"`
-	}
-)
 
 // fleetPastFile changes with the view of the fleet, not with every generation:
 // bookings that nobody used are counted up to the time of that view.
 func fleetPastFile(in render.Input, f *render.FleetPast) []byte {
-	doc := fleetDoc{pastHeader: pastHeaderOf(in, f)}
+	var spans, week []object
 	for i := range f.Spans {
 		s := &f.Spans[i]
-		span := fleetSpan{Name: render.SpanNames()[i], Coverage: reading(s.Coverage)}
-		span.Bounds = docsOf(s.At, func(t *time.Time) moment { return moment{*t} })
-		for _, step := range s.Steps {
-			span.Reported = append(span.Reported, (*reading)(step.Reported))
-			span.Held = append(span.Held, (*reading)(step.Held))
-			span.Free = append(span.Free, (*reading)(step.Free))
-			span.Utilization = append(span.Utilization, (*reading)(step.Utilization))
-			span.Watts = append(span.Watts, (*reading)(step.Watts))
-		}
+		values := func(of func(*render.FleetStep) *float64) []*float64 { return docsOf(s.Steps, of) }
+		var models []object
 		for _, name := range slices.Sorted(maps.Keys(s.Free)) {
-			notHeld := docsOf(s.Free[name], func(v **float64) *reading { return (*reading)(*v) })
-			span.Models = append(span.Models, freeModel{safe(name), notHeld})
+			models = append(models, object{{"name", safe(name)}, {"not_held", s.Free[name]}})
 		}
-		doc.Spans = append(doc.Spans, span)
+		spans = append(spans, object{
+			{"name", render.SpanNames()[i]}, {"coverage", s.Coverage}, {"bounds", s.At},
+			{"gpus_reported", values(func(s *render.FleetStep) *float64 { return s.Reported })},
+			{"gpus_held", values(func(s *render.FleetStep) *float64 { return s.Held })},
+			{"gpus_not_held", values(func(s *render.FleetStep) *float64 { return s.Free })},
+			{"utilization_percent", values(func(s *render.FleetStep) *float64 { return s.Utilization })},
+			{"power_watts", values(func(s *render.FleetStep) *float64 { return s.Watts })},
+			{"models", models},
+		})
 	}
 	for d := range f.Heat {
-		for h := range f.Heat[d] {
-			c := &f.Heat[d][h]
-			doc.Week = append(doc.Week, weekHour{d, h, (*reading)(c.Held), (*reading)(c.Utilization), reading(c.KnownHours)})
+		for h, c := range f.Heat[d] {
+			week = append(week, object{
+				{"weekday", d}, {"hour", h}, {"held_percent", c.Held}, {"utilization_percent", c.Utilization},
+				{"known_gpu_hours", c.KnownHours},
+			})
 		}
 	}
 	b := *in.Board
 	if f.AsOf.Before(b.GeneratedAt) {
 		b.GeneratedAt = f.AsOf
 	}
-	doc.Unused = docsOf(render.UnusedBookings(&b, in.History), func(u *render.UnusedBooking) unusedDoc {
-		return unusedDoc{
-			safe(u.Booking.Host), u.GPU.Index, u.GPU.SliceIndex(), safe(u.Booking.Name), moment{u.Booking.From}, moment{u.Booking.Until},
-			reading(u.Past.Hours()), reading(u.Known.Hours()), reading(u.Spare.Hours()),
+	unused := docsOf(render.UnusedBookings(&b, in.History), func(u *render.UnusedBooking) object {
+		bk := u.Booking
+		return object{
+			{"host", safe(bk.Host)}, {"gpu", u.GPU.Index}, {"mig_device", u.GPU.SliceIndex()}, {"name", safe(bk.Name)},
+			{"from", bk.From}, {"until", bk.Until},
+			{"booked_hours", u.Past.Hours()}, {"known_hours", u.Known.Hours()}, {"unused_hours", u.Spare.Hours()},
 		}
 	})
-	return encodeFile(&doc)
+	return encodeFile(pastHeader(in, f), object{{"spans", spans}, {"week", week}, {"unused_bookings", unused}})
 }

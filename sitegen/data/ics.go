@@ -52,30 +52,37 @@ func (e icsEvent) SerializeTo(w io.Writer, _ *ics.SerializationConfiguration) er
 // stays the same event in whoever's calendar it is.
 func newBookingTexts(in render.Input) (*bookingTexts, error) {
 	b := in.Board
-	t := &bookingTexts{title: in.Site.Title}
-	t.all = make([]*board.Booking, 0, len(b.Bookings))
-	t.of = make(map[*board.Booking]bookingText, len(b.Bookings))
-	seen := make(map[string]int, len(b.Bookings))
-	lines := &ics.SerializationConfiguration{MaxLength: 75, PropertyMaxLength: 75, NewLine: "\r\n"}
-	var out bytes.Buffer
+	uids, seen := make([]string, len(b.Bookings)), make(map[string]int, len(b.Bookings))
 	for i := range b.Bookings {
-		bk := &b.Bookings[i]
-		uid := icsID(bk.ID)
+		uid := icsID(b.Bookings[i].ID)
 		seen[uid]++
 		if n := seen[uid]; n > 1 {
 			uid += "-" + strconv.Itoa(n)
 		}
-		out.Reset()
-		e := ics.NewEvent(uid + "@gpuboard")
+		uids[i] = uid
+	}
+
+	written := make([]bookingText, len(b.Bookings))
+	lines := &ics.SerializationConfiguration{MaxLength: 75, PropertyMaxLength: 75, NewLine: "\r\n"}
+	err := render.InParallel(len(b.Bookings), func(i int) error {
+		bk := &b.Bookings[i]
+		e := ics.NewEvent(uids[i] + "@gpuboard")
 		e.Properties = slices.Grow(e.Properties, 9) // those of [fillEvent]
 		fillEvent(e, bk, b.GeneratedAt)
+		var out bytes.Buffer
 		if err := e.SerializeTo(&out, lines); err != nil {
-			return nil, fmt.Errorf("writing the event of booking %s: %w", bk.ID, err)
+			return fmt.Errorf("writing the event of booking %s: %w", bk.ID, err)
 		}
-		t.all = append(t.all, bk)
-		t.of[bk] = bookingText{bytes.Clone(out.Bytes()), encode(new(bookingOf(bk)))}
+		written[i] = bookingText{out.Bytes(), encode(new(bookingOf(bk)))}
+		return nil
+	})
+
+	t := &bookingTexts{title: in.Site.Title, of: make(map[*board.Booking]bookingText, len(b.Bookings))}
+	for i := range b.Bookings {
+		t.all = append(t.all, &b.Bookings[i])
+		t.of[&b.Bookings[i]] = written[i]
 	}
-	return t, nil
+	return t, err
 }
 
 // shared are the calendars of all bookings and of each person who uses or has

@@ -15,15 +15,21 @@ import (
 // encode writes a document, which may stand in a script element of a page. The
 // types of this package always can be written, so an error is a programming error.
 func encode(doc any) []byte {
-	b, err := json.Marshal(doc, jsontext.EscapeForHTML(true), jsontext.AllowDuplicateNames(true)) // no names are looked up: it is faster
+	b, err := json.Marshal(doc, jsontext.EscapeForHTML(true), jsontext.AllowDuplicateNames(true), marshalers) // no names are looked up: it is faster
 	if err != nil {
 		panic("encoding a document of the site: " + err.Error())
 	}
 	return b
 }
 
-// encodeFile writes a document as a whole file.
-func encodeFile(doc any) []byte { return append(encode(doc), '\n') }
+// encodeFile writes a file that has the members of several documents.
+func encodeFile(docs ...any) []byte {
+	parts := make([][]byte, len(docs))
+	for i, doc := range docs {
+		parts[i] = members(encode(doc))
+	}
+	return joined("{", parts, ",", "}\n")
+}
 
 // members are the members of an encoded object, without its braces.
 func members(object []byte) []byte { return object[1 : len(object)-1] }
@@ -37,52 +43,43 @@ func (s safe) MarshalJSONTo(enc *jsontext.Encoder) error {
 	return enc.WriteToken(jsontext.String(snapshot.Text(string(s), render.MaxText)))
 }
 
-// A known is a safe text that is null when it is empty: in a board an empty text is
-// one that is not known.
-type known string
-
-// MarshalJSONTo implements [json.MarshalerTo].
-func (s known) MarshalJSONTo(enc *jsontext.Encoder) error {
-	if s == "" {
-		return enc.WriteToken(jsontext.Null)
-	}
-	return safe(s).MarshalJSONTo(enc)
-}
+// marshalers write what is not known as null: a text that is empty, since in a board an empty text is one that
+// is not known, and the zero time. Other texts are safe; a time is RFC 3339 in UTC, to the millisecond where
+// there are any; a number has at most three decimals.
+var marshalers = json.WithMarshalers(json.JoinMarshalers(
+	json.MarshalToFunc(func(enc *jsontext.Encoder, s string) error {
+		if s == "" {
+			return enc.WriteToken(jsontext.Null)
+		}
+		return safe(s).MarshalJSONTo(enc)
+	}),
+	json.MarshalToFunc(marshalTime),
+	json.MarshalToFunc(func(enc *jsontext.Encoder, t snapshot.Time) error { return marshalTime(enc, t.Time) }),
+	json.MarshalToFunc(marshalNumber),
+))
 
 func safes(list []string) []safe {
 	return docsOf(list, func(s *string) safe { return safe(*s) })
 }
 
-// A reading is a number with at most three decimals: no reading is better than
+// marshalNumber writes at most three decimals: no reading is better than
 // that, and more digits would make equal values look different.
-type reading float64
-
-// MarshalJSONTo implements [json.MarshalerTo].
-func (v reading) MarshalJSONTo(enc *jsontext.Encoder) error {
-	f := float64(v)
+func marshalNumber(enc *jsontext.Encoder, f float64) error {
 	if math.IsNaN(f) || math.IsInf(f, 0) || math.Abs(f) > 1e15 {
 		return enc.WriteToken(jsontext.Null)
 	}
-	f = math.Round(f*1000) / 1000
-	if f == 0 {
-		f = 0 // and not -0
-	}
+	f = math.Round(f*1000)/1000 + 0 // and not -0
 	return enc.WriteValue(strconv.AppendFloat(enc.AvailableBuffer(), f, 'f', -1, 64))
 }
 
-// A moment is RFC 3339 in UTC, to the millisecond where there are any, and null for
-// the zero time.
-type moment struct{ time.Time }
-
-// MarshalJSONTo implements [json.MarshalerTo].
-func (t moment) MarshalJSONTo(enc *jsontext.Encoder) error {
+func marshalTime(enc *jsontext.Encoder, t time.Time) error {
 	if t.IsZero() {
 		return enc.WriteToken(jsontext.Null)
 	}
 	return enc.WriteToken(jsontext.String(t.UTC().Format("2006-01-02T15:04:05.999Z07:00")))
 }
 
-// An object has members whose names are data, in this order.
+// An object has these members, in this order.
 type object []member
 
 type member struct {

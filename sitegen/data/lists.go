@@ -8,89 +8,48 @@ import (
 	"gpuboard/sitegen/render"
 )
 
-type freeDoc struct {
-	Host   safe   `json:"host"`
-	Title  known  `json:"title"`
-	GPU    int    `json:"gpu"`
-	Slice  *int   `json:"mig_device"`
-	UUID   known  `json:"uuid"`
-	Model  safe   `json:"model"`
-	Memory *int64 `json:"memory_total_mib"`
-	From   moment `json:"from"`
-	Until  moment `json:"until"`
-	By     known  `json:"held_by"`
-}
-
-func freeOf(u *board.Unit) freeDoc {
-	g := u.GPU
-	doc := freeDoc{
-		Host: safe(u.Host.Name), Title: known(u.Host.Title), GPU: g.Index, Slice: g.SliceIndex(), UUID: known(g.UUID),
-		Model: safe(g.ShortName), Memory: g.MemoryTotal, From: moment{g.FreeFrom}, Until: moment{g.FreeUntil},
-	}
+func freeOf(u *board.Unit) object {
+	g, holder := u.GPU, ""
 	if g.Booking != nil {
-		doc.By = known(g.Booking.Name)
+		holder = g.Booking.Name
 	}
-	return doc
+	return object{
+		{"host", safe(u.Host.Name)}, {"title", u.Host.Title}, {"gpu", g.Index}, {"mig_device", g.SliceIndex()},
+		{"uuid", g.UUID}, {"model", safe(g.ShortName)}, {"memory_total_mib", g.MemoryTotal},
+		{"from", g.FreeFrom}, {"until", g.FreeUntil}, {"held_by", holder},
+	}
 }
 
 func freeFile(in render.Input) []byte {
 	b := in.Board
-	doc := struct {
-		header
-		Free     int        `json:"free"`
-		GPUs     int        `json:"gpus"`
-		Models   []modelDoc `json:"models"`
-		FreeNow  []freeDoc  `json:"free_now"`
-		NextFree *freeDoc   `json:"next_free"`
-	}{header: headerOf(in), Free: b.Totals.Free(), GPUs: b.Totals.GPUs, Models: docsOf(b.Models, modelOf),
-		FreeNow: docsOf(b.FreeNow, freeOf), NextFree: orNull(b.NextFree, freeOf)}
-	return encodeFile(&doc)
+	return encodeFile(headerOf(in), object{
+		{"free", b.Totals.GPUs.Free()}, {"gpus", b.Totals.GPUs.All},
+		{"free_slices", b.Totals.Slices.Free()}, {"slices", b.Totals.Slices.All},
+		{"models", b.Models}, {"free_now", docsOf(b.FreeNow, freeOf)}, {"next_free", orNull(b.NextFree, freeOf)},
+	})
 }
 
 func usersFile(in render.Input) []byte {
-	type place struct {
-		Host safe  `json:"host"`
-		GPUs []int `json:"gpus"`
-	}
-	type user struct {
-		Name      safe     `json:"name"`
-		Reserved  int      `json:"reserved_gpus"`
-		Used      reading  `json:"used_gpus"`
-		Memory    int64    `json:"used_memory_mib"`
-		Processes int      `json:"processes"`
-		IdleGPUs  int      `json:"idle_gpus"`
-		Mean2h    *reading `json:"mean_used_gpus_2h"`
-		Mean24h   *reading `json:"mean_used_gpus_24h"`
-		Mean1w    *reading `json:"mean_used_gpus_1w"`
-		Where     []place  `json:"where"`
-	}
-	doc := struct {
-		header
-		Users []user `json:"users"`
-	}{header: headerOf(in)}
-	doc.Users = docsOf(in.Board.Users, func(u *board.User) user {
-		return user{
-			Name: safe(u.Name), Reserved: u.Reserved, Used: reading(u.Used), Memory: u.Memory, Processes: u.Processes, IdleGPUs: u.IdleGPUs,
-			Mean2h: (*reading)(u.Mean2h), Mean24h: (*reading)(u.Mean24h), Mean1w: (*reading)(u.Mean1w),
-			Where: docsOf(u.Where, func(w *board.UserHost) place { return place{safe(w.Host), w.GPUs} }),
+	return encodeFile(headerOf(in), object{{"users", docsOf(in.Board.Users, func(u *board.User) object {
+		return object{
+			{"name", safe(u.Name)}, {"reserved_gpus", u.Reserved}, {"used_gpus", u.Used}, {"idle_gpus", u.Idle},
+			{"reserved_slices", u.Slices.Reserved}, {"used_slices", u.Slices.Used}, {"idle_slices", u.Slices.Idle},
+			{"used_memory_mib", u.Memory}, {"processes", u.Processes}, {"mean_used_gpus_2h", u.Mean2h},
+			{"mean_used_gpus_24h", u.Mean24h}, {"mean_used_gpus_1w", u.Mean1w}, {"where", u.Where},
 		}
-	})
-	return encodeFile(&doc)
+	})}})
 }
 
 func bookingsFile(in render.Input, texts *bookingTexts) []byte {
 	b := in.Board
-	head := struct {
-		header
-		StaleSince moment `json:"stale_since"`
-	}{headerOf(in), moment{b.BookingsStaleSince}}
 	var problems []snapshot.Problem
 	for _, p := range b.Problems {
 		if strings.HasPrefix(p.Code, "booking:") {
 			problems = append(problems, p)
 		}
 	}
-	return joined("{"+string(members(encode(&head)))+`,"bookings":[`, texts.list(texts.all), ",",
+	head := encodeFile(headerOf(in), object{{"stale_since", b.BookingsStaleSince}})
+	return joined(string(head[:len(head)-2])+`,"bookings":[`, texts.list(texts.all), ",",
 		`],"problems":`+string(encode(docsOf(problems, problemOf)))+"}\n")
 }
 

@@ -26,7 +26,7 @@ func metricsFile(in render.Input) []byte {
 	m.totals(b)
 	m.models(b)
 	m.users(b)
-	m.problems(healthProblems(in))
+	m.problems(b.Problems)
 	for i := range b.Hosts {
 		m.host(&b.Hosts[i], b.GeneratedAt)
 	}
@@ -84,20 +84,31 @@ func (m metricsSet) text() []byte {
 }
 
 func (m metricsSet) totals(b *board.Board) {
-	for _, s := range board.States() {
-		m.add("gpuboard_gpus", "GPUs in each state.", float64(b.Totals.ByState[s]), "state", string(s))
+	count := func(what, help string, c board.Count) {
+		for _, s := range board.States() {
+			m.add("gpuboard_"+what, help+" in each state.", float64(c.ByState[s]), "state", string(s))
+		}
+		m.add("gpuboard_"+what+"_held_idle", help+" that are held and idle.", float64(c.HeldIdle))
+	}
+	count("gpus", "GPUs", b.Totals.GPUs)
+	if b.Totals.Slices.All > 0 {
+		count("slices", "MIG slices", b.Totals.Slices)
 	}
 	for _, s := range board.HostStates() {
 		m.add("gpuboard_hosts", "Hosts in each state.", float64(b.Totals.ByHost[s]), "state", string(s))
 	}
-	m.add("gpuboard_gpus_held_idle", "GPUs that are held and idle.", float64(b.Totals.HeldIdle))
 }
 
 func (m metricsSet) models(b *board.Board) {
-	total, free := byModel(b)
-	for _, name := range slices.Sorted(maps.Keys(total)) {
-		m.add("gpuboard_gpus_free", "Free GPUs by model, net of bookings.", float64(free[name]), "model", name)
-		m.add("gpuboard_gpus_known", "GPUs by model, whatever their state.", float64(total[name]), "model", name)
+	for _, sum := range byModel(b) {
+		what, help := "gpus", "GPUs"
+		if sum.MIG {
+			what, help = "slices", "MIG slices"
+		}
+		m.add("gpuboard_"+what+"_free", help+" that are free, by model, net of bookings.",
+			float64(sum.Free), "model", sum.Name)
+		m.add("gpuboard_"+what+"_known", help+" by model, whatever their state.",
+			float64(sum.Total), "model", sum.Name)
 	}
 }
 
@@ -109,16 +120,19 @@ func (m metricsSet) users(b *board.Board) {
 		u := &users[i]
 		m.add("gpuboard_user_gpus_reserved", "GPUs that a person has booked now.", float64(u.Reserved), "user", u.Name)
 		m.add("gpuboard_user_gpus_used", "GPUs that a person uses now, in fractions by share of memory.", metricsRound(u.Used), "user", u.Name)
+		if u.Slices != (board.Holding{}) {
+			m.add("gpuboard_user_slices_reserved", "MIG slices that a person has booked now.",
+				float64(u.Slices.Reserved), "user", u.Name)
+			m.add("gpuboard_user_slices_used", "MIG slices that a person uses now, in fractions by share of memory.",
+				metricsRound(u.Slices.Used), "user", u.Name)
+		}
 		m.add("gpuboard_user_memory_used_bytes", "GPU memory that a person uses now.", float64(u.Memory)*bytesPerMiB, "user", u.Name)
 	}
 }
 
 func (m metricsSet) problems(problems []snapshot.Problem) {
-	counts := map[string]int{}
-	for i := range problems {
-		counts[problems[i].Code]++
-	}
 	m.add("gpuboard_health_problems", "Problems of this generation; health.json has them in words.", float64(len(problems)))
+	counts := countByCode(problems)
 	for _, code := range slices.Sorted(maps.Keys(counts)) {
 		m.add("gpuboard_problems", "Problems of this generation by code.", float64(counts[code]), "code", code)
 	}
@@ -134,29 +148,29 @@ func (m metricsSet) host(h *board.Host, now time.Time) {
 	}
 	seen := map[string]bool{}
 	for g := range h.Rows() {
-		label := g.Label()
-		switch {
-		case seen[label]:
-		case g.Slice != nil:
-			m.slice(h, g, now)
-		default:
-			m.gpu(h, g, now)
+		if label := g.Label(); !seen[label] {
+			seen[label] = true
+			m.row(h, g, now)
 		}
-		seen[label] = true
 	}
 }
 
-// A metricsReading is a gauge that has a sample where it is known.
-type metricsReading struct {
-	name, help string
-	value      *float64
-}
-
-// row is what GPUs and slices have in common. Slices have names of their own, so that
-// nothing is counted twice in a sum over GPUs.
-func (m metricsSet) row(g *board.GPU, what string, now time.Time, labels []string, readings ...metricsReading) {
+// row is a GPU or a slice. Slices have names of their own, so that nothing is counted twice in a sum over GPUs.
+func (m metricsSet) row(h *board.Host, g *board.GPU, now time.Time) {
+	what, name := "GPU", "GPU"
+	labels := []string{"host", h.Name, "gpu", strconv.Itoa(g.Index)}
+	info := []string{"uuid", g.UUID, "model", g.Name, "driver_version", h.Driver}
+	if g.Slice != nil {
+		what, name = "slice", "MIG slice"
+		labels = append(labels, "slice", strconv.Itoa(g.Slice.Index))
+		info = []string{"uuid", g.UUID, "profile", g.Slice.Profile, "model", g.Name}
+	}
 	prefix := "gpuboard_" + strings.ToLower(what) + "_"
-	one := func(name, help string, v float64) { m.add(prefix+name, help, v, labels...) }
+	one := func(metric, help string, v float64, more ...string) {
+		m.add(prefix+metric, help, v, append(slices.Clip(labels), more...)...)
+	}
+	one("info", "What the "+name+" is.", 1, info...)
+	one("state", "1 for the state that the "+name+" is in.", 1, "state", string(g.State))
 	booked := 0.0
 	if g.Booking != nil {
 		booked = 1
@@ -165,61 +179,43 @@ func (m metricsSet) row(g *board.GPU, what string, now time.Time, labels []strin
 	if g.State == board.Unknown {
 		return
 	}
-	for _, r := range readings {
-		if r.value != nil {
-			one(r.name, r.help, *r.value)
+	used, total := "Memory in use.", "Memory of the card."
+	if g.Slice != nil {
+		used, total = "Memory in use; compute instances of one GPU instance all show that of it.", "Memory of the slice."
+	}
+	if g.MemoryUsed != nil {
+		one("memory_used_bytes", used, float64(*g.MemoryUsed)*bytesPerMiB)
+	}
+	if g.MemoryTotal != nil {
+		one("memory_total_bytes", total, float64(*g.MemoryTotal)*bytesPerMiB)
+	}
+	for _, d := range snapshot.Descriptors() {
+		value, known := d.Of(&g.Readings)
+		switch {
+		case !known || d.Metric == "":
+		case d.Unit == snapshot.Percent:
+			one(d.Metric, d.Help+", 0 to 1.", value/100)
+		default:
+			one(d.Metric, d.Help+".", value)
 		}
+	}
+	if x := g.XID; x != nil {
+		one("xid_timestamp_seconds", "When the driver last reported an error of it, and which.", float64(x.At.Unix()),
+			"xid", strconv.Itoa(x.Code))
 	}
 	if g.State == board.Lost {
 		return
 	}
 	one("processes", "Processes on the "+what+".", float64(len(g.Processes)))
+	for _, who := range slices.Compact(slices.Sorted(slices.Values(safes(namesOf(g.Left()))))) {
+		one("left", "1 for whoever left the memory of a stuck "+what+".", 1, "user", string(who))
+	}
 	if len(g.Slices) == 0 {
 		one("idle_seconds", "For how long it has been held and idle; 0 when it is not.", float64(int64(g.IdleFor(now).Seconds())))
 	}
 }
 
-func (m metricsSet) slice(h *board.Host, g *board.GPU, now time.Time) {
-	labels := []string{"host", h.Name, "gpu", strconv.Itoa(g.Index), "slice", strconv.Itoa(g.Slice.Index)}
-	of := func(more ...string) []string { return slices.Concat(labels, more) }
-	m.add("gpuboard_slice_info", "What the MIG slice is.", 1, of("uuid", g.UUID, "profile", g.Slice.Profile, "model", g.Name)...)
-	m.add("gpuboard_slice_state", "1 for the state that the MIG slice is in.", 1, of("state", string(g.State))...)
-	m.row(g, "slice", now, labels,
-		metricsReading{"memory_used_bytes", "Memory in use; compute instances of one GPU instance all show that of it.", scaled(g.MemoryUsed, bytesPerMiB)},
-		metricsReading{"memory_total_bytes", "Memory of the slice.", scaled(g.MemoryTotal, bytesPerMiB)})
-}
-
-func (m metricsSet) gpu(h *board.Host, g *board.GPU, now time.Time) {
-	labels := []string{"host", h.Name, "gpu", strconv.Itoa(g.Index)}
-	of := func(more ...string) []string { return slices.Concat(labels, more) }
-	m.add("gpuboard_gpu_info", "What the GPU is.", 1, of("uuid", g.UUID, "model", g.Name, "driver_version", h.Driver)...)
-	m.add("gpuboard_gpu_state", "1 for the state that the GPU is in.", 1, of("state", string(g.State))...)
-	m.row(g, "GPU", now, labels,
-		metricsReading{"utilization_ratio", "Utilization, 0 to 1.", ratio(g.UtilizationGPU)},
-		metricsReading{"memory_used_bytes", "Memory in use.", scaled(g.MemoryUsed, bytesPerMiB)},
-		metricsReading{"memory_total_bytes", "Memory of the card.", scaled(g.MemoryTotal, bytesPerMiB)},
-		metricsReading{"temperature_celsius", "Temperature of the chip.", scaled(g.Temperature, 1)},
-		metricsReading{"power_draw_watts", "Power drawn now.", g.PowerDraw},
-		metricsReading{"power_limit_watts", "Power that it may draw.", g.PowerLimit},
-		metricsReading{"pcie_lanes", "Lanes of the PCIe link now.", scaled(g.PCIeWidth, 1)},
-		metricsReading{"pcie_lanes_max", "Lanes that the GPU can have where it is.", scaled(g.PCIeWidthMax, 1)})
-	if x := g.XID; x != nil && g.State != board.Unknown {
-		m.add("gpuboard_gpu_xid_timestamp_seconds", "When the driver last reported an error of it, and which.", float64(x.At.Unix()),
-			of("xid", strconv.Itoa(x.Code))...)
-	}
-}
-
 // bytesPerMiB is for readings in MiB.
 const bytesPerMiB = 1 << 20
-
-// scaled is a reading times factor; nil for nil.
-func scaled[N int | int64](v *N, factor float64) *float64 {
-	return orNull(v, func(v *N) float64 { return float64(*v) * factor })
-}
-
-// ratio is a reading in percent as a number from 0 to 1; nil for nil.
-func ratio(percent *int) *float64 {
-	return orNull(percent, func(v *int) float64 { return float64(*v) / 100 })
-}
 
 func metricsRound(v float64) float64 { return float64(int64(v*10000+0.5)) / 10000 }

@@ -114,7 +114,10 @@ func TestMetrics(t *testing.T) {
 	for key, want := range map[string]float64{
 		"gpuboard_build_timestamp_seconds":                              float64(boardtest.Now.Unix()),
 		"gpuboard_snapshot_timestamp_seconds{host=atlas}":               float64(boardtest.Now.Unix() - 12),
-		"gpuboard_gpus{state=free}":                                     6,
+		"gpuboard_gpus{state=free}":                                     5,
+		"gpuboard_slices{state=free}":                                   1,
+		"gpuboard_slices_free{model=A100 1g.5gb}":                       1,
+		"gpuboard_slices_known{model=A100 1g.5gb}":                      1,
 		"gpuboard_gpus{state=stuck}":                                    1,
 		"gpuboard_hosts{state=stale}":                                   2,
 		"gpuboard_gpus_free{model=H100}":                                2,

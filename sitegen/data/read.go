@@ -62,11 +62,11 @@ func ReadPublished(r io.Reader) (*Published, error) {
 		return nil, fmt.Errorf("reading the board: %w: it has %d hosts, and %d are the most", ErrNotBoard, len(doc.Hosts), MaxBoardHosts)
 	}
 	b := &board.Board{
-		GeneratedAt: doc.GeneratedAt.Time, InventoryAsOf: readable(doc.InventoryAsOf.Time),
-		BookingsStaleSince: readable(doc.BookingsStaleSince.Time), Demo: doc.Demo,
+		GeneratedAt: doc.GeneratedAt, InventoryAsOf: readable(doc.InventoryAsOf),
+		BookingsStaleSince: readable(doc.BookingsStaleSince), Demo: doc.Demo,
 		Problems: readProblems(doc.Problems),
 	}
-	if every := doc.NextExpectedAt.Sub(doc.GeneratedAt.Time); !doc.NextExpectedAt.IsZero() && every > 0 && every < 7*24*time.Hour {
+	if every := doc.NextExpectedAt.Sub(doc.GeneratedAt); !doc.NextExpectedAt.IsZero() && every > 0 && every < 7*24*time.Hour {
 		b.Interval = every
 	}
 	seen := map[string]bool{}
@@ -93,7 +93,7 @@ func ReadHost(r io.Reader) (*board.Host, []board.Booking, error) {
 	if err := readJSON(r, &doc, &doc.Schema); err != nil {
 		return nil, nil, fmt.Errorf("reading the host: %w", err)
 	}
-	h, ok := doc.host(doc.SnapshotAt.Time)
+	h, ok := doc.host(doc.SnapshotAt)
 	if !ok {
 		return nil, nil, fmt.Errorf("reading the host: %w: it names no host", ErrNotBoard)
 	}

@@ -45,8 +45,10 @@ type (
 	}
 	readProcess struct {
 		snapshot.Process
-		Person string   `json:"person"`
-		Share  *float64 `json:"share"`
+		Person   string   `json:"person"`
+		Likely   string   `json:"likely_user"`
+		Computes *bool    `json:"computes"`
+		Share    *float64 `json:"share"`
 	}
 )
 
@@ -59,7 +61,7 @@ func (r *readHost) host(generatedAt time.Time) (board.Host, bool) {
 	h := board.Host{
 		Name: name, Title: readName(r.Title), Group: readName(r.Group), Owner: readName(r.Owner),
 		Note: readText(r.Note), Address: readText(r.Address), Datacenter: readName(r.Datacenter),
-		Check: readName(r.Check), State: board.HostState(r.State), SnapshotAt: readable(r.SnapshotAt.Time), GoneSince: readable(r.GoneSince.Time),
+		Check: readName(r.Check), State: board.HostState(r.State), SnapshotAt: readable(r.SnapshotAt), GoneSince: readable(r.GoneSince),
 		Problems: readProblems(r.Problems),
 	}
 	for _, tag := range r.Tags[:min(len(r.Tags), snapshot.MaxErrors)] {
@@ -132,7 +134,13 @@ func (r *readRow) processes(g *board.GPU, left *int) []board.Process {
 	s.Validate() // takes nothing away
 	var out []board.Process
 	for i := range s.Processes {
-		p := board.Process{Process: s.Processes[i], Person: readName(from[i].Person)}
+		p := board.Process{
+			Process: s.Processes[i], Person: readName(from[i].Person), Likely: readName(from[i].Likely),
+			Computes: !s.Processes[i].Dead(),
+		}
+		if computes := from[i].Computes; computes != nil {
+			p.Computes = *computes
+		}
 		if share := from[i].Share; share != nil && *share >= 0 && *share <= 1 {
 			p.Share = share
 		}
@@ -145,15 +153,15 @@ func (r *readRow) processes(g *board.GPU, left *int) []board.Process {
 func (r *readRow) fill(g *board.GPU, left *int, generatedAt time.Time) {
 	g.ShortName, g.State, g.Reason, g.Missing = readName(r.ShortName), readState(r.State), readName(r.Reason), r.Missing
 	g.CountedAt = readName(r.CountedAt)
-	g.Since, g.NoShow, g.FreeFrom, g.FreeUntil = readable(r.Since.Time), r.NoShow, readable(r.FreeFrom.Time), readable(r.FreeUntil.Time)
+	g.Since, g.NoShow, g.FreeFrom, g.FreeUntil = readable(r.Since), r.NoShow, readable(r.FreeFrom), readable(r.FreeUntil)
 	g.Processes = r.processes(g, left)
-	if at := readable(r.IdleSince.Time); !at.IsZero() && at.Before(generatedAt) {
+	if at := readable(r.IdleSince); !at.IsZero() && at.Before(generatedAt) {
 		g.IdleSince = at
 	}
 	g.Booking, g.Next = orNull(r.Booking, (*bookingDoc).booking), orNull(r.Next, (*bookingDoc).booking)
 	g.Others = readBookings(r.Others, snapshot.MaxErrors)
 	if r.Last != nil {
-		g.Last = &board.LastSeen{State: readState(r.Last.State), At: readable(r.Last.At.Time)}
+		g.Last = &board.LastSeen{State: readState(r.Last.State), At: readable(r.Last.At)}
 		for _, u := range r.Last.Users[:min(len(r.Last.Users), snapshot.MaxErrors)] {
 			g.Last.Users = append(g.Last.Users, readName(u))
 		}
@@ -170,7 +178,7 @@ func readState[S ~string](s S) board.State {
 func (r *bookingDoc) booking() board.Booking {
 	b := board.Booking{
 		ID: readName(r.ID), Host: readText(r.Host), UUID: readName(r.UUID), Name: readName(r.Name),
-		From: readable(r.From.Time), Until: readable(r.Until.Time), Comment: snapshot.Text(string(r.Comment), render.MaxText), Kind: readName(r.Kind), By: readName(r.By),
+		From: readable(r.From), Until: readable(r.Until), Comment: snapshot.Text(string(r.Comment), render.MaxText), Kind: readName(r.Kind), By: readName(r.By),
 		Active: r.Active, Expired: r.Expired, Forced: r.Forced,
 	}
 	b.GPUs = append(b.GPUs, r.GPUs[:min(len(r.GPUs), snapshot.MaxGPUs)]...)

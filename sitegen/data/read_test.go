@@ -74,7 +74,7 @@ func TestABoardReadBackLooksTheSame(t *testing.T) {
 	if got := p.JSON(); !bytes.Equal(got, doc) {
 		t.Errorf("written again it differs:\n%s", readDifference(doc, got))
 	}
-	if p.Title == "" || p.Lab != "a lab" || p.Generation != render.Generation(in.Board) || len(p.Board.FreeNow) != in.Board.Totals.Free() {
+	if p.Title == "" || p.Lab != "a lab" || p.Generation != render.Generation(in.Board) || len(p.Board.FreeNow) != len(in.Board.FreeNow) {
 		t.Errorf("%q of %q, generation %s, %d free", p.Title, p.Lab, p.Generation, len(p.Board.FreeNow))
 	}
 }
@@ -92,8 +92,8 @@ func TestAHostReadBackIsTheSame(t *testing.T) {
 		b := *in.Board
 		b.GeneratedAt = got.SnapshotAt
 		again, _, err := ReadHost(bytes.NewReader(HostJSON(&b, got)))
-		if err != nil || len(again.GPUs) != len(h.GPUs) || again.State != h.State || again.Free != h.Free {
-			t.Errorf("%s: %d GPUs, %s, %d free, %v", h.Name, len(again.GPUs), again.State, again.Free, err)
+		if err != nil || len(again.GPUs) != len(h.GPUs) || again.State != h.State || again.Totals.FreeOf() != h.Totals.FreeOf() {
+			t.Errorf("%s: %d GPUs, %s, %s free, %v", h.Name, len(again.GPUs), again.State, again.Totals.FreeOf(), err)
 		}
 		if errs := schemaErrors(t, published(t, in, "api/v1/schema/host.json"), HostJSON(in.Board, h)); len(errs) > 0 {
 			t.Errorf("%s: %v", h.Name, errs)
@@ -114,7 +114,7 @@ func TestAHostReadBackIsTheSame(t *testing.T) {
 func TestAGPUThatCountsElsewhere(t *testing.T) {
 	in := boardtest.Lab()
 	in.Board.Count()
-	before := in.Board.Totals.GPUs
+	before := in.Board.Totals.GPUs.All
 	g := &in.Board.Hosts[0].GPUs[0]
 	g.State, g.Reason, g.CountedAt = board.Unknown, board.ReasonElsewhere, "boreas"
 	in.Board.Count()
@@ -126,8 +126,8 @@ func TestAGPUThatCountsElsewhere(t *testing.T) {
 	masked := in.Board.Mask(board.Privacy{Users: board.UsersNone})
 	for name, b := range map[string]*board.Board{"made": in.Board, "read": p.Board, "masked": masked} {
 		row := &b.Hosts[0].GPUs[0]
-		if row.CountedAt != "boreas" || b.Totals.GPUs != before-1 {
-			t.Errorf("%s: counted at %q, %d GPUs of %d", name, row.CountedAt, b.Totals.GPUs, before)
+		if row.CountedAt != "boreas" || b.Totals.GPUs.All != before-1 {
+			t.Errorf("%s: counted at %q, %d GPUs of %d", name, row.CountedAt, b.Totals.GPUs.All, before)
 		}
 		if got, want := text.Why(b, row, text.Options{}), "unknown: same card as on boreas, and counted there"; got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -157,11 +157,11 @@ func TestCountAgreesWithTheMerge(t *testing.T) {
 		got.Models[i].Free = -1
 	}
 	for i := range got.Hosts {
-		got.Hosts[i].Free = -1
+		got.Hosts[i].Totals = board.Totals{}
 	}
 	got.Count()
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(board.Host{})); diff != "" || want.Totals.Free() == 0 || want.NextFree == nil {
-		t.Errorf("%d are free; %s", want.Totals.Free(), diff)
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(board.Host{})); diff != "" || want.Totals.GPUs.Free() == 0 || want.NextFree == nil {
+		t.Errorf("%d are free; %s", want.Totals.GPUs.Free(), diff)
 	}
 }
 
@@ -243,7 +243,7 @@ func TestAHostileBoardIsHarmless(t *testing.T) {
 		t.Fatalf("%d hosts, interval %s, generation %q", len(p.Board.Hosts), p.Board.Interval, p.Generation)
 	}
 	h := p.Board.Hosts[0]
-	if h.State != board.Stale || len(h.GPUs) != 2 || p.Board.Totals.Free() != 1 {
+	if h.State != board.Stale || len(h.GPUs) != 2 || p.Board.Totals.GPUs.Free() != 1 {
 		t.Fatalf("%+v", h)
 	}
 	g := h.GPUs[0]

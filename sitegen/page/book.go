@@ -66,7 +66,7 @@ func (p *BookPages) Address(q url.Values) string {
 func (p *BookPages) Assets() []render.File {
 	var files []render.File
 	for _, f := range p.files {
-		if strings.HasSuffix(f.Path, ".css") || f.Path == "favicon.svg" {
+		if strings.HasSuffix(f.Path, ".css") || f.Path == "favicon.svg" || f.Path == p.js["form"] {
 			files = append(files, f)
 		}
 	}
@@ -85,6 +85,7 @@ type Book struct {
 	Board     *board.Board
 	At        []booking.Booking // the places that are to be booked; without, it is asked how many
 	Fields    BookFields
+	Zone      *time.Location // in which the times in the fields are read; nil for the site's
 	Jobs      []booking.Job
 	// Say is the key of what to say about a refusal, behind "book.say."; "" for
 	// nothing. Detail is more about it, Field the field that it is about, and
@@ -97,6 +98,8 @@ type Book struct {
 	Active   []booking.Booking // all that are in force
 	Saved    []booking.Booking // what has just been saved
 	Released bool              // something has just been released
+	Freed    []booking.Booking // what that was, where it is known
+	Again    bool              // the form can book it again, as Fields say
 	// Wish is what is asked for, and Offer what there is for it; nil for nothing.
 	Wish  *board.Wish
 	Offer *board.Offer
@@ -109,9 +112,11 @@ func (p *BookPages) Book(b Book) ([]byte, error) {
 	d := &templates.BookPage{
 		Frame: templates.Frame{
 			Words: p.words.Words, Kind: "book", Root: "../" + p.dir, Lang: p.lang, Book: p.Address(url.Values{}), Title: render.Clean(s.Title), Lab: render.Clean(s.Lab),
-			CSS: p.css, Icon: "assets/favicon.svg",
+			CSS: p.css, JS: []string{p.js["form"]}, Icon: "assets/favicon.svg",
+			ZoneName: ZoneName(p.words.zone, b.Now),
 		},
-		User: b.User, ForOthers: b.ForOthers, Fields: b.Fields, Where: p.where(b.Board, b.At), Action: p.places(b.At),
+		FieldZone: ZoneName(cmp.Or(b.Zone, p.words.zone), b.Now),
+		User:      b.User, ForOthers: b.ForOthers, Fields: b.Fields, Where: p.where(b.Board, b.At), Action: p.places(b.At),
 		Say: b.Say, Detail: b.Detail, Field: b.Field, Released: b.Released,
 		Wait: int((b.Interval + time.Second - 1) / time.Second), Models: modelNames(b.Board),
 	}
@@ -126,8 +131,8 @@ func (p *BookPages) Book(b Book) ([]byte, error) {
 	if asked, err := time.Parse(time.RFC3339, b.Fields.Sure); err == nil && b.Say == "sure" {
 		d.Asked = p.words.near(asked, b.Now)
 	}
-	d.Over = booking.Digest(b.Jobs)
-	for _, j := range b.Jobs {
+	d.Over = booking.Consent(b.Jobs)
+	for _, j := range booking.ByUser(b.Jobs) {
 		job := templates.BookJob{Where: j.Place, Who: p.words.owner(j.Who), Program: render.Clean(j.Program), Since: p.words.near(j.Since, b.Now), Unknown: j.Unknown}
 		if j.Memory > 0 {
 			job.Memory = p.words.T("book.job.memory", float64(j.Memory)/1024)
@@ -135,6 +140,9 @@ func (p *BookPages) Book(b Book) ([]byte, error) {
 		d.Jobs = append(d.Jobs, job)
 	}
 	d.Lines, d.Clashes, d.Saved = p.lines(b, b.Standing), p.lines(b, b.Clashes), p.lines(b, b.Saved)
+	if d.Freed = p.lines(b, b.Freed); b.Again {
+		d.Again = p.places(b.Freed)
+	}
 	var places []string
 	for _, sv := range b.Saved {
 		places = append(places, sv.Place())
@@ -150,6 +158,22 @@ func (p *BookPages) Book(b Book) ([]byte, error) {
 		return nil, fmt.Errorf("rendering the booking page: %w", err)
 	}
 	return out.Bytes(), nil
+}
+
+// Period is a stretch of time to the minute, in the words of the page and the times of a zone. Without until it has
+// no end.
+func (p *BookPages) Period(from, until, now time.Time, zone *time.Location) string {
+	moment := func(t time.Time) string {
+		if t.Year() == now.In(zone).Year() {
+			return p.words.time("date.near", t)
+		}
+		return p.words.time("date.far", t) + t.Format(" 15:04")
+	}
+	from, until = from.In(zone), until.In(zone)
+	if until.IsZero() {
+		return moment(from) + from.Format(" MST – ") + p.words.T("book.open")
+	}
+	return moment(from) + " – " + moment(until) + until.Format(" MST")
 }
 
 // one adds what is known about the only GPU that is to be booked.

@@ -1,12 +1,11 @@
 package page
 
 import (
-	"encoding/json"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -19,70 +18,7 @@ import (
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/browser"
 	"gpuboard/sitegen/render"
-	"gpuboard/templates"
 )
-
-// TestPanelReadsTimesAsTheCommandDoes holds the script against the command: the same
-// text is the same moment, or is refused by both.
-func TestPanelReadsTimesAsTheCommandDoes(t *testing.T) {
-	tab := browser.Start(t, 800, 600)
-	script, err := fs.ReadFile(templates.Files(), "script/moment.js")
-	if err != nil {
-		t.Fatal(err)
-	}
-	texts := []string{
-		"2d6h", "2d 6h", "+1d", "1w", "45m", "45min", "2 weeks 3 days", "90m", "1h30m", "6h2d", "0h", "2x", "", "d", "99999d",
-		"sun 20:00", "sunday 20:00", "Sun", "sat 09:00", "sat", "friday", "fri 9:05", "fri 24:00", "fri noon", "fri midnight", "mon 02:30",
-		"today", "today 23:00", "today 01:00", "tomorrow", "tomorrow 9:00", "tomorrow noon", "18:00", "9:00", "10:41", "10:42", "noon", "midnight", "now", "24:00", "24:01", "18h30", "fri 18h", "30 November 2026 18h30", "Nov 30, 2026", "31 november 2026", "2026-12-01 18h", "2026-12-01 24:00", "7:5",
-		"2026-11-29", "2026-11-29 18:00", "2026-11-29T18:00", "2026-11-29 18:00:30Z", "2026-11-29 18:00 +01:00", "2026-11-29 18:00-0330", "2026-11-31", "2026-13-01", "2026-1-2 3:04",
-		"29.11.2026", "29.11.2026 18:00", "31.11.2026", "29/11/2026", "2026/11/29", "2020-01-01", "yesterday", "someday 9:00", "never mind", "2027-03-28 02:30", "2027-10-31 02:30", "2027-03-28",
-	}
-	for _, zone := range []string{"Europe/Paris", "America/St_Johns", "UTC", "Asia/Kolkata"} {
-		if _, err := chromedp.Call(tab.Ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: zone}); err != nil {
-			t.Fatal(err)
-		}
-		loc, err := time.LoadLocation(zone)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, now := range []time.Time{time.Date(2026, 11, 22, 10, 42, 0, 0, loc), time.Date(2026, 11, 27, 23, 59, 0, 0, loc), time.Date(2027, 3, 27, 12, 0, 0, 0, loc)} {
-			for _, begin := range []string{"", "sat 09:00", "2027-03-27 09:00"} {
-				p := booking.Policy{Now: now, Zone: loc}
-				want := map[string]string{}
-				for _, text := range texts {
-					from, until, _, err := p.Times(begin, text)
-					switch {
-					case err != nil:
-						want[text] = "no"
-					default:
-						want[text] = from.UTC().Format(time.RFC3339) + " " + until.UTC().Format(time.RFC3339)
-					}
-					if start, _, _, err := p.Times(text, "1m"); text != "" {
-						want["from "+text] = "no"
-						if err == nil {
-							want["from "+text] = start.UTC().Format(time.RFC3339)
-						}
-					}
-				}
-				asked, _ := json.Marshal(texts)
-				got := browser.Eval[map[string]string](tab, fmt.Sprintf(`(() => { %s
-					const now = new Date(%d), iso = t => t.toISOString().replace(".000Z", "Z"), out = {};
-					for (const text of %s) {
-						const from = readFrom(%q, now), until = from && readUntil(text, from, now), start = readFrom(text, now);
-						out[text] = until ? iso(from) + " " + iso(until) : "no";
-						if (text) { out["from " + text] = start ? iso(start) : "no"; }
-					}
-					return out;
-				})()`, script, now.UnixMilli(), asked, begin))
-				for text, w := range want {
-					if got[text] != w {
-						t.Errorf("%s, %s, from %q: %q is %s for the panel, and %s for the command", zone, now.Format("Mon 2 Jan 15:04"), begin, text, got[text], w)
-					}
-				}
-			}
-		}
-	}
-}
 
 // fleet is a board of three hosts, with bookings of the next days.
 func fleet(now time.Time) render.Input {
@@ -126,105 +62,55 @@ func diskSite(t *testing.T, in render.Input) string {
 	return "file://" + dir + "/"
 }
 
-// TestSeveralFromDisk: where no server answers, the page shows which GPUs would be
-// taken, or when there are as many, and composes one command for all of them. What it
-// takes is what the command would.
+// TestSeveralFromDisk: where no server answers, the page composes the command, which reads the times and chooses.
+// What is typed stands in it as it was typed, as words of a shell.
 func TestSeveralFromDisk(t *testing.T) {
-	now := time.Now().UTC().Truncate(time.Minute)
-	in := fleet(now)
-	parted := board.GPU{GPU: snapshot.GPU{Index: 4, Name: "NVIDIA H100"}, ShortName: "H100", State: board.Busy}
-	for i := range 3 {
-		memory := int64(9856)
-		parted.Slices = append(parted.Slices, board.GPU{
-			GPU:       snapshot.GPU{Index: 4, UUID: fmt.Sprint("MIG-", i), Name: "NVIDIA H100 MIG 1g.10gb", MemoryTotal: &memory},
-			ShortName: "H100 1g.10gb", State: board.Free, Slice: &board.Slice{Index: i, Profile: "1g.10gb"},
-		})
-	}
-	in.Board.Hosts[0].GPUs = append(in.Board.Hosts[0].GPUs, parted)
-	in.Board.Models = append(in.Board.Models, board.Model{Name: "H100 1g.10gb"})
+	in := fleet(time.Now().UTC().Truncate(time.Minute))
 	tab := browser.Start(t, 1000, 900)
-	if _, err := chromedp.Call(tab.Ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "UTC"}); err != nil {
-		t.Fatal(err)
-	}
+	browser.Call(tab, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"})
 	site := diskSite(t, in)
-	var standing []booking.Booking
-	for _, b := range in.Board.Bookings {
-		standing = append(standing, booking.Booking{ID: b.ID, Host: b.Host, Target: booking.Target{Index: b.GPUs[0]}, Name: b.Name, From: b.From, Until: b.Until, Kind: booking.Reserved})
-	}
-	open := func(q url.Values) (says, command string) {
+	command := func(q url.Values) string {
 		tab.Open(site + "book/index.html?" + q.Encode())
-		if browser.Eval[bool](tab, `document.getElementById("_command").closest("p").hidden`) {
-			return tab.Text("#_says"), ""
-		}
-		return tab.Text("#_says"), browser.Eval[string](tab, `document.getElementById("_command").textContent`)
+		return browser.Eval[string](tab, `document.getElementById("_command").textContent`)
 	}
 	for _, tt := range []struct {
-		gpus   int
-		until  string
-		one    bool
-		model  string
-		memory string
+		asked url.Values
+		want  string
 	}{
-		{1, "2h", false, "", ""}, {2, "2h", false, "H100", ""}, {3, "2h", false, "H100", ""}, {2, "6h", true, "H100", ""}, {2, "6h", false, "H100", "40G"},
-		{4, "1h", false, "H100", ""}, {4, "2h", false, "H100", "80G"}, {5, "1h", false, "H100", ""}, {6, "1h", false, "H100", ""}, {30, "1h", false, "", ""}, {2, "1h", false, "", "20Gi"}, {2, "1h", false, "A10", "40G"},
-		{3, "1h", false, "H100 1g.10gb", ""}, {4, "1h", false, "H100 1g.10gb", ""}, // the others take no slice
+		{url.Values{}, "gpuboard book --gpus 1 --until 2d --name NAME"},
+		{
+			url.Values{"gpus": {"4"}, "model": {"H100"}, "memory": {"40G"}, "one-host": {"1"}, "until": {"fri 18:00"}, "name": {"eva"}},
+			"gpuboard book --gpus 4 --model H100 --min-memory 40G --same-host --until 'fri 18:00' --name eva",
+		},
+		{
+			url.Values{"at": {"a1:0,1 b1", "c1:0"}, "from": {"18:00"}, "until": {"whenever"}, "comment": {`it's "$(reboot)"`}},
+			`gpuboard book a1:0,1 b1 c1:0 --from 18:00 --until whenever --name NAME --comment 'it'\''s "$(reboot)"'`,
+		},
+		{url.Values{"at": {"$(reboot)"}, "gpus": {"3"}, "until": {""}}, "gpuboard book '$(reboot)' --name NAME"},
 	} {
-		w := board.Wish{GPUs: tt.gpus, OneHost: tt.one, From: now}
-		w.Model = tt.model
-		w.Until, _, _ = booking.ParseUntil(tt.until, now, now, time.UTC)
-		w.Memory, _ = board.ParseMemory(tt.memory)
-		o := w.Offer(in.Board, &booking.Calendar{Bookings: standing}, now)
-		var places []booking.Booking
-		for _, u := range o.Units {
-			target, _ := u.GPU.Target()
-			places = append(places, booking.Booking{Host: u.Host.Name, Target: target})
-		}
-		q := url.Values{"gpus": {fmt.Sprint(tt.gpus)}, "until": {tt.until}, "memory": {tt.memory}, "name": {"eva"}, "comment": {`a "b"`}}
-		if tt.one {
-			q.Set("one-host", "1")
-		}
-		q.Set("model", tt.model)
-		says, command := open(q)
-		switch {
-		case o.Units != nil:
-			want := "gpuboard book " + strings.ReplaceAll(booking.Places(places), " and ", " ") + " --for " + tt.until + ` --name eva --comment 'a "b"'`
-			if command != want || !strings.HasPrefix(says, "Would book ") {
-				t.Errorf("%+v: %q %q, want %q", tt, says, command, want)
-			}
-		case command != "" || !strings.HasPrefix(says, fmt.Sprintf("%d GPUs can be booked for this time; there are %d GPUs of this kind.", o.Open, o.Fit)):
-			t.Errorf("%+v: %q %q, want none of %d, %d", tt, says, command, o.Open, o.Fit)
-		case strings.Contains(says, "Enough GPUs from ") == o.Next.IsZero():
-			t.Errorf("%+v: it says %q, and the next time is %v", tt, says, o.Next)
-		}
-		if !o.Next.IsZero() {
-			tab.Do(chromedp.Click("#_says button"))
-			if next := browser.Eval[string](tab, `document.getElementById("_from").value`); next != o.Next.Add(time.Minute-time.Nanosecond).Truncate(time.Minute).Format("2006-01-02 15:04-07:00") || tab.Text("#_says .bad") != "" || !strings.Contains(tab.Text("#_command"), " --from '") {
-				t.Errorf("%+v: the next time is %s, want %v: %s", tt, next, o.Next, tab.Text("#_says"))
-			}
+		if got := command(tt.asked); got != tt.want {
+			t.Errorf("%v: the command is %s\nwant %s", tt.asked, got, tt.want)
 		}
 	}
-	// GPUs that are named, as a click elsewhere names them.
-	for _, tt := range []struct{ at, from, says, command string }{
-		{"a1:0 b1", "", "b1:1: Booked by mira: ", ""},
-		{"a1:0", "", "", "gpuboard book a1:0 --for 2d --name eva"},
-		{"a1:2", "", "Others are using it now, or may be", "gpuboard book a1:2 --for 2d --name eva"},
-		{"a1:0-1", "2099-01-02 09:00", "", "gpuboard book a1:0-1 --from '2099-01-02 09:00+00:00' --for 2d --name eva"},
-		{"z9:0", "", "There is no such GPU", ""}, {"a1:9", "", "There is no such GPU", ""},
-	} {
-		says, command := open(url.Values{"at": {tt.at}, "from": {tt.from}, "name": {"eva"}})
-		if !strings.Contains(says, tt.says) || command != tt.command {
-			t.Errorf("%+v: %q %q", tt, says, command)
-		}
+
+	// It reads them in the site's zone, which the labels name, whatever zone the viewer is in.
+	if zones := browser.Eval[string](tab, `[...document.querySelectorAll(".zone")].map(z => z.textContent).join()`); zones != "UTC,UTC" {
+		t.Errorf("the labels name the zones %q", zones)
+	}
+	browser.Eval[bool](tab, fmt.Sprintf(pickTime, "#_until"))
+	if got := tab.Text("#_command"); !strings.Contains(got, "--until '2030-05-02 18:00'") {
+		t.Errorf("with a time of the date picker the command is %s", got)
 	}
 	// All of the command can be seen.
-	open(url.Values{"at": {"a1:0"}, "name": {"eva"}, "comment": {strings.Repeat("a long reason ", 12)}})
+	command(url.Values{"at": {"a1:0"}, "name": {"eva"}, "comment": {strings.Repeat("a long reason ", 12)}})
 	if !browser.Eval[bool](tab, `(c => c.scrollWidth <= c.clientWidth + 1 && document.documentElement.scrollWidth <= innerWidth)(document.getElementById("_command").parentNode)`) {
 		t.Error("the command has to be scrolled sideways")
 	}
-	if lines := tab.Console(); len(lines) > 0 {
-		t.Errorf("the console says %q", lines)
-	}
+	tab.Quiet("file://")
 }
+
+// pickTime chooses a time with the date picker beside a field.
+const pickTime = `(p => { p.value = "2030-05-02T18:00"; return p.dispatchEvent(new Event("change")); })(document.querySelector("%s ~ .picker"))`
 
 // TestFreeSpaceBeginsABooking: a click into the picture of the week leads to the form
 // with that GPU and hour; a link does so without a script.
@@ -248,4 +134,55 @@ func TestFreeSpaceBeginsABooking(t *testing.T) {
 	if got[0] != "b1:1" || got[1] != want {
 		t.Errorf("it begins with %q, want b1:1 and %s", got, want)
 	}
+}
+
+// TestBrowserPanelsEndWhereTheNextBookingBegins: what the panel of a free GPU proposes, with and without
+// the script, is what nobody has booked.
+func TestBrowserPanelsEndWhereTheNextBookingBegins(t *testing.T) {
+	next := time.Now().UTC().Add(5 * time.Hour).Truncate(time.Minute).Add(30 * time.Second)
+	in := fleet(time.Now())
+	in.Site.Zone = time.FixedZone("far", -5*3600)
+	a1 := in.Board.Hosts[0].GPUs
+	a1[0].FreeUntil, a1[1].FreeUntil = next.AddDate(0, 0, 3), next // one is far away
+	for _, b := range in.Board.Bookings[:1] {
+		b.From, b.Until = next, next.Add(time.Hour)
+		in.Board.Bookings[0] = b
+	}
+	site := diskSite(t, in)
+	tab := browser.Start(t, 1200, 900)
+	browser.Call(tab, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "UTC"})
+	for gpu, want := range []time.Time{{}, next.Truncate(time.Minute)} {
+		panel := fmt.Sprintf("#a1-%d .bkp", gpu)
+		read := func() {
+			t.Helper()
+			command := strings.ReplaceAll(browser.Eval[string](tab, fmt.Sprintf("document.querySelector(%q).textContent", panel+" code")), "'", "")
+			typed := regexp.MustCompile(` --(?:for|until) (.*) --name`).FindStringSubmatch(command)
+			if typed == nil {
+				t.Fatalf("the command is %q", command)
+			}
+			until, _, err := booking.ParseUntil(typed[1], time.Time{}, time.Now(), time.UTC)
+			if want.IsZero() != (typed[1] == "2d") || err != nil || !want.IsZero() && !until.Equal(want) {
+				t.Errorf("%s: the command is %q, until %v, %v; want %v", panel, command, until, err, want)
+			}
+		}
+		tab.Scripts(false)
+		tab.Open(site + "index.html")
+		tab.Scripts(true)
+		read()
+		tab.Open(site + "index.html")
+		tab.Do(chromedp.Click(panel + " summary"))
+		tab.Until("the fields", fmt.Sprintf("!!document.querySelector(%q)", panel+" .wish"))
+		read()
+		says := []string{"No other booking.", "Booked by mira: "}[gpu]
+		if due := tab.Text(panel + " .due"); !strings.HasPrefix(due, says) {
+			t.Errorf("%s: of other bookings it says %q, want %q", panel, due, says)
+		}
+	}
+	// What somebody types counts for all panels.
+	browser.Eval[bool](tab, `(i => { i.value = "3d"; return i.dispatchEvent(new Event("input")); })(document.querySelector("#a1-1 .bkp [name=until]"))`)
+	if command := tab.Text("#a1-1 .bkp code"); !strings.Contains(command, " --until 3d ") {
+		t.Errorf("with 3 d the command is %q", command)
+	}
+	tab.Do(chromedp.Click("#b1-0 .bkp summary"))
+	tab.Until("what was typed", `document.querySelector("#b1-0 .bkp [name=until]")?.value === "3d"`)
 }

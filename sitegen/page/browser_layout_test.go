@@ -3,6 +3,8 @@ package page
 import (
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/internal/testenv/browser"
 	"gpuboard/sitegen/render"
 )
 
@@ -102,17 +105,52 @@ func TestBrowserSpeaks(t *testing.T) {
 	expect(t, b, `document.getElementById("_main").contains(document.getElementById("_state"))`, "false")
 	expect(t, b, banner, "")
 	// What is said, and only when there is another number of free GPUs.
-	for i, want := range []string{"", "free GPUs: 5", ""} {
-		next := boardtest.Lab()
+	speaksOfFree(t, b, dir, in.Board.GeneratedAt, boardtest.Lab)
+	b.Quiet(site)
+}
+
+// speaksOfFree renews the page three times. It says what the heading says is free, once, when
+// another number of GPUs is.
+func speaksOfFree(t *testing.T, b *browser.Browser, dir string, begin time.Time, fleet func() render.Input) {
+	t.Helper()
+	for i := range 3 {
+		next := fleet()
 		if i > 0 {
-			next.Board.Hosts[0].GPUs[5].State = board.Busy
+			for _, g := range next.Board.Units() {
+				if g.State == board.Free {
+					g.State = board.Busy
+					break
+				}
+			}
 			boardtest.Finish(next.Board)
 		}
-		next.Board.GeneratedAt = in.Board.GeneratedAt.Add(time.Duration(i+1) * time.Second)
+		next.Board.GeneratedAt = begin.Add(time.Duration(i+1) * time.Second)
 		rewriteIndex(t, dir, next)
+		before := b.Text("h1 em")
 		renewed(t, b)
-		expect(t, b, banner, want)
+		want, number := "", regexp.MustCompile(`^\d+`)
+		if i == 1 {
+			want = b.Text("h1 em")
+			is, was := number.FindString(want), number.FindString(before)
+			if n, err := strconv.Atoi(was); err != nil || is != strconv.Itoa(n-1) {
+				t.Fatalf("one GPU less is free: %q becomes %q", before, want)
+			}
+		}
+		expect(t, b, `document.querySelector("[role=status]").textContent`, want)
 	}
+}
+
+// TestBrowserSpeaksOfManyHosts: also where the rows of GPUs are not on the page.
+func TestBrowserSpeaksOfManyHosts(t *testing.T) {
+	fleet := func() render.Input { return boardtest.Big(rowHosts + 8) }
+	in := fleet()
+	in.Board.GeneratedAt = time.Now().Add(-5 * time.Second)
+	dir := siteDir(t, in)
+	site := serve(t, dir, time.Time{})
+	b := openBrowser(t, time.Time{})
+	b.Do(chromedp.Navigate(site + "index.html"))
+	expect(t, b, `document.querySelectorAll(".r").length`, "0")
+	speaksOfFree(t, b, dir, in.Board.GeneratedAt, fleet)
 	b.Quiet(site)
 }
 

@@ -23,7 +23,7 @@ const hover = `(part => {
 
 func TestBrowserPast(t *testing.T) {
 	in := boardtest.Remembered(boardtest.Lab())
-	atlas := in.History.Hosts["atlas"].Spans[0].GPUs[render.PastKey(&in.Board.Hosts[0].GPUs[0])]
+	atlas := in.History.Hosts["atlas"].Spans[0].GPUs[in.Board.Hosts[0].GPUs[0].Key()]
 	atlas[render.PastUtilization][0], atlas[render.PastUtilization][95] = 37, 84
 	dir := siteDir(t, in)
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
@@ -140,10 +140,10 @@ func TestBrowserNoticesADeadGenerator(t *testing.T) {
 		age                         time.Duration
 		banner, h1, title, chipFill string
 	}{
-		{"fresh", 2 * time.Minute, "", "5 of 32 GPUs free", "6 free", "rgb(3, 131, 85)"},
-		{"late", 3 * time.Minute, "The update is late", "5 of 32 GPUs free", "6 free", "rgb(3, 131, 85)"},
-		{"dead", 3 * time.Hour, "has not been updated for 3 h", "Unknown – it was: 5 of 32", "old · 6 free", "rgba(0, 0, 0, 0)"},
-		{"future", -time.Hour, "This device’s clock differs", "5 of 32 GPUs free", "6 free", "rgb(3, 131, 85)"},
+		{"fresh", 2 * time.Minute, "", "5 of 31 GPUs free", "5 + 1 MIG free", "rgb(3, 131, 85)"},
+		{"late", 3 * time.Minute, "The update is late", "5 of 31 GPUs free", "5 + 1 MIG free", "rgb(3, 131, 85)"},
+		{"dead", 3 * time.Hour, "has not been updated for 3 h", "Unknown – it was: 5 of 31", "old · 5 + 1 MIG free", "rgba(0, 0, 0, 0)"},
+		{"future", -time.Hour, "This device’s clock differs", "5 of 31 GPUs free", "5 + 1 MIG free", "rgb(3, 131, 85)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := openBrowser(t, boardtest.Now.Add(c.age))
@@ -185,7 +185,7 @@ func TestBrowserRenewsInPlace(t *testing.T) {
 		new MutationObserver(() => done(document.title)).observe(document.querySelector("title"), {childList: true});
 		document.dispatchEvent(new Event("visibilitychange"));
 	})`, chromedp.EvalAwaitPromise))
-	if err != nil || !strings.Contains(v, "5 free") {
+	if err != nil || !strings.Contains(v, "4 + 1 MIG free") {
 		t.Fatalf("the title became %q, %v", v, err)
 	}
 	expect(t, b, `document.querySelectorAll(".r.free").length`, "5")
@@ -194,4 +194,46 @@ func TestBrowserRenewsInPlace(t *testing.T) {
 	expect(t, b, `document.querySelector("[type=search]").value`, "a")
 	expect(t, b, "scrollY", before)
 	b.Quiet(site)
+}
+
+// TestBrowserSaysItsAgeWithoutScripts: without a script, a page that was open for fifteen minutes
+// says that it does not renew itself. The test goes to the end of the page's own animation.
+func TestBrowserSaysItsAgeWithoutScripts(t *testing.T) {
+	dir := siteDir(t, boardtest.Lab())
+	b := openBrowser(t, boardtest.Now)
+	for _, page := range []string{"index.html", "hosts/atlas/index.html"} {
+		b.Scripts(false)
+		b.Do(chromedp.Navigate("file://" + dir + "/" + page))
+		b.Scripts(true)
+		const seen = `document.querySelector(".aged").checkVisibility({ visibilityProperty: true }) + " " + (document.querySelector(".aged").offsetHeight > 20)`
+		expect(t, b, seen, "false false")
+		expect(t, b, `document.querySelector(".aged").getAnimations().map(a => a.effect.getComputedTiming().endTime / 60000).join()`, "15")
+		b.Value(`document.querySelector(".aged").getAnimations().forEach(a => a.finish())`)
+		expect(t, b, seen, "true true")
+		if text := b.Text(".aged"); !strings.Contains(text, "does not update itself") {
+			t.Errorf("%s says %q", page, text)
+		}
+	}
+	b.Do(chromedp.Navigate("file://" + dir + "/index.html"))
+	expect(t, b, `document.querySelector(".aged").getAnimations().length`, "0") // the script says it instead
+}
+
+// TestBrowserMarksWhatALinkLedTo: a line that a link leads to is marked, and keeps its background, which says whether
+// its GPU is free.
+func TestBrowserMarksWhatALinkLedTo(t *testing.T) {
+	dir := siteDir(t, boardtest.Lab())
+	b := openBrowser(t, boardtest.Now)
+	const look = `(sel => { const grounds = [...document.querySelectorAll(sel + "," + sel + " > *")].map(e => getComputedStyle(e)).map(s => s.backgroundColor + s.backgroundImage); return grounds.join(); })`
+	const marked = `(s => s.outlineStyle === "solid" && parseFloat(s.outlineWidth) >= 2)`
+	for _, theme := range []string{"light", "dark"} {
+		b.Media("prefers-color-scheme", theme)
+		for id, line := range map[string]string{"atlas-0": "#atlas-0", "atlas-4": "#atlas-4", "boreas": "#boreas > .hl"} {
+			b.Do(chromedp.Navigate("file://" + dir + "/index.html?x=" + theme))
+			plain := b.Value(look + `("` + line + `")`)
+			expect(t, b, marked+`(getComputedStyle(document.querySelector("`+line+`")))`, "false")
+			b.Do(chromedp.Navigate("file://" + dir + "/index.html?x=" + theme + "#" + id))
+			expect(t, b, look+`("`+line+`")`, plain)
+			expect(t, b, marked+`(getComputedStyle(document.querySelector("`+line+`")))`, "true")
+		}
+	}
 }

@@ -78,10 +78,61 @@ func TestBrowserSearch(t *testing.T) {
 	b.Quiet("file://" + dir)
 }
 
+// foundByState counts, for a state that is searched for, the rows in view, and those that are in
+// view or hidden although their own state says otherwise.
+const foundByState = `(state => {
+	const rows = [...document.querySelectorAll(".r:not(.mig)")], seen = rows.filter(r => r.offsetParent !== null);
+	return seen.length + " " + rows.filter(r => seen.includes(r) !== !!r.querySelector("td.s .chip." + state)).length;
+})`
+
+// TestBrowserSearchesSortedRows: in whichever order the rows stand, and after the page has
+// renewed itself, a search shows the GPUs that match.
+func TestBrowserSearchesSortedRows(t *testing.T) {
+	in := boardtest.Lab()
+	dir := siteDir(t, in)
+	site := serve(t, dir, boardtest.Now)
+	b := openBrowser(t, boardtest.Now)
+	search := func(words string) {
+		b.Value(fmt.Sprintf(`(s => { s.value = %q; s.dispatchEvent(new Event("input")); s.blur(); })(document.getElementById("_q"))`, words))
+	}
+	for _, order := range []string{"", "m", "-m", "s", "-u", "k"} {
+		b.Do(chromedp.Navigate(site + "index.html?rows=" + order))
+		for state, rows := range map[string]string{"free": "6 0", "busy": "12 0"} {
+			search(state)
+			expect(t, b, foundByState+`("`+state+`")`, rows)
+		}
+	}
+
+	b.Do(chromedp.Navigate(site + "index.html"))
+	b.Value(`document.querySelector("#atlas th.m button").click()`)
+	search("free")
+	b.Value(`document.querySelector("#atlas-5 .bkp").open = true`)
+	next := boardtest.Lab()
+	taken := &next.Board.Hosts[0].GPUs[5]
+	taken.State = board.Busy
+	boardtest.Process(taken, 4001, "mira", "train.py", 9000, boardtest.Now)
+	boardtest.Process(taken, 4002, "mira", "eval.py", 900, boardtest.Now)
+	added := boardtest.Big(1).Board.Hosts[0]
+	added.Name, added.GPUs = "zeta", added.GPUs[:1]
+	added.GPUs[0].State, added.GPUs[0].Processes, added.GPUs[0].Booking = board.Free, nil, nil
+	next.Board.Hosts = append(next.Board.Hosts, added)
+	boardtest.Finish(next.Board)
+	next.Board.GeneratedAt = boardtest.Now.Add(time.Minute)
+	rewriteIndex(t, dir, next)
+	renewed(t, b)
+	expect(t, b, foundByState+`("free")`, "6 0")
+	expect(t, b, `document.querySelector("#zeta .r").checkVisibility()`, "true")
+	// What was open is open, though there is something new in the row.
+	expect(t, b, `[...document.querySelectorAll("#atlas-5 details")].map(d => d.parentNode.classList[0] + " " + d.open).join()`, "w false,k true")
+	b.Quiet(site)
+}
+
 // TestBrowserOpensAHost: with more than a dozen hosts, the rows of a host are fetched
 // from its page when it is opened; from a disk a click leads to that page.
 func TestBrowserOpensAHost(t *testing.T) {
-	dir := siteDir(t, boardtest.Big(rowHosts+8))
+	in := boardtest.Big(rowHosts + 8)
+	in.Board.Bookings = []board.Booking{*boardtest.Booked("gpu005", []int{3}, "mira", boardtest.At(-1, 0, 0), boardtest.At(1, 0, 0), "")}
+	dir := siteDir(t, in)
 	site := serve(t, dir, boardtest.Now.Add(14*time.Second))
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
 	const (
@@ -89,9 +140,13 @@ func TestBrowserOpensAHost(t *testing.T) {
 		users = `document.querySelector("#gpu005 .us").click()`
 	)
 	b.Do(chromedp.Navigate(site + "index.html"))
+	b.Value(`localStorage.setItem("gpuboard-name", "mira")`)
+	b.Do(chromedp.Navigate(site + "index.html"))
 	expect(t, b, open, "")
 	b.Value(users)
 	waitFor(t, b, open, "gpu005 8")
+	// Her own row says what she can do with it.
+	expect(t, b, `[...document.querySelectorAll(".bkp summary")].map((s, i) => s.textContent === "extend" ? i : "").join("")`, "3")
 	expect(t, b, `[...document.querySelectorAll("#gpu005 .rows a[href]")].every(a => a.href.startsWith(location.origin + "/any/where/"))`, "true")
 	b.Value(users)
 	expect(t, b, open, "")

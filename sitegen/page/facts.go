@@ -28,14 +28,14 @@ func (v *view) facts(g *board.GPU) []templates.Fact {
 	add("uuid", g.UUID)
 	add("pci", g.PCIBusID)
 	add("product", g.Name)
-	if g.PowerLimit != nil {
-		add("power", w.quantity(fmt.Sprintf("%.0f", *g.PowerLimit), "watt"))
+	for _, d := range snapshot.Descriptors() {
+		if value, known := d.Of(&g.Readings); known && d.Fact != "" {
+			add(d.Fact, w.quantity(strconv.FormatFloat(value, 'f', 0, 64), d.Unit))
+		}
 	}
-	add("memory-load", w.number(g.UtilizationMemory, "percent"))
 	if x := g.XID; x != nil {
 		add("xid", strconv.Itoa(x.Code)+" · "+w.full(x.At.Time).Text+" · "+render.XIDMeaning(w.list, x.Code))
 	}
-	add("fan", w.number(g.Fan, "percent"))
 	add("link", strings.Trim(w.number(g.PCIeWidth, "")+" / "+w.number(g.PCIeWidthMax, ""), " /"))
 	if sm, mem := w.number(g.ClockSM, "megahertz"), w.number(g.ClockMemory, "megahertz"); sm != "" || mem != "" {
 		add("clocks", strings.Trim(sm+" · "+mem, " ·"))

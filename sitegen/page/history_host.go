@@ -10,26 +10,30 @@ import (
 	"gpuboard/templates"
 )
 
-// past draws the charts of a host; table adds the values of utilization by time.
-func (v *view) past(h *board.Host, known *render.HostPast, table bool) *templates.HostPast {
+// past draws the first charts of a host, and names the others; table adds the values of utilization by time.
+func (v *view) past(h *board.Host, known *render.HostPast, drawn int, table bool) *templates.HostPast {
 	out := &templates.HostPast{}
 	if known == nil {
 		return out
 	}
 	for i := range known.Spans {
+		if i >= drawn {
+			out.Tabs = append(out.Tabs, templates.HostTab{Name: v.words.T("past.span." + render.SpanNames()[i])})
+			continue
+		}
 		span := &known.Spans[i]
 		n := render.PastSteps()[i]
 		tab := templates.HostTab{
 			Name: v.words.T("past.span." + render.SpanNames()[i]), Coverage: partOf(span.Coverage),
-			From: span.From.Unix(), Step: int(span.Step / time.Second),
-			Ticks: v.words.ticks(span.From, span.From.Add(time.Duration(n)*span.Step)),
+			From: span.From.Unix(), Step: int(span.Seconds),
+			Ticks: v.words.ticks(span.From, span.From.Add(time.Duration(n)*span.Step())),
 		}
 		var utilization [][]float64
 		for g := range h.Rows() {
 			if !render.HasPast(g) {
 				continue
 			}
-			past, known := span.GPUs[render.PastKey(g)]
+			past, known := span.GPUs[g.Key()]
 			row := templates.ChartRow{GPU: g.Label(), Slice: g.Slice != nil}
 			for m := range row.Charts {
 				values := slices.Repeat([]float64{math.NaN()}, n)
@@ -52,7 +56,8 @@ func (v *view) past(h *board.Host, known *render.HostPast, table bool) *template
 			tab.Rows = append(tab.Rows, row)
 		}
 		if table {
-			tab.Lines = v.lines(func(i int) time.Time { return span.From.Add(time.Duration(i) * span.Step) }, utilization, math.Round)
+			at := func(i int) time.Time { return span.From.Add(time.Duration(i) * span.Step()) }
+			tab.Lines = v.lines(at, utilization, math.Round)
 		}
 		out.Tabs = append(out.Tabs, tab)
 	}
@@ -148,10 +153,10 @@ func bookedPath(booked []*board.Booking, g *board.GPU, span *render.PastSpan, n 
 		}
 		x, end := 0.0, float64(n)
 		if !b.From.IsZero() {
-			x = max(x, b.From.Sub(span.From).Seconds()/span.Step.Seconds())
+			x = max(x, b.From.Sub(span.From).Seconds()/float64(span.Seconds))
 		}
 		if !b.Until.IsZero() {
-			end = min(end, b.Until.Sub(span.From).Seconds()/span.Step.Seconds())
+			end = min(end, b.Until.Sub(span.From).Seconds()/float64(span.Seconds))
 		}
 		x, end = math.Round(x*10)/10, math.Round(end*10)/10
 		if end <= x {
@@ -165,14 +170,21 @@ func bookedPath(booked []*board.Booking, g *board.GPU, span *render.PastSpan, n 
 	return string(out)
 }
 
-// hostCharts are a host's charts: of a day for its own page if there is room, all for the page beside it.
-func (v *view) hostCharts(h *board.Host) (day *templates.HostPast, beside *templates.HostHistoryPage) {
+// hostCharts are a host's charts: of a day for its own page if there is room, all for the page beside it, unless that
+// is kept as it is.
+func (v *view) hostCharts(h *board.Host, kept bool) (day *templates.HostPast, beside *templates.HostHistoryPage) {
 	var known *render.HostPast
 	if v.in.History != nil {
 		known = v.in.History.Hosts[h.Name]
 	}
 	here := len(v.in.Board.Hosts) <= render.FullHistoryHosts
-	past := v.past(h, known, here)
+	if kept {
+		if !here {
+			return nil, nil
+		}
+		return v.past(h, known, 1, false), nil
+	}
+	past := v.past(h, known, render.Spans, here)
 	if here && known == nil { // a page beside it would have nothing to add, and no link
 		return past, nil
 	}

@@ -232,7 +232,7 @@ func (v *view) pastUse(f *render.FleetPast) map[string][]templates.Window {
 
 // heat is how busy the hours of the week are.
 func (v *view) heat(f *render.FleetPast) *templates.Heat {
-	out := &templates.Heat{Zone: v.words.zoneName(f.AsOf), Coverage: partOf(f.Spans[2].Coverage)}
+	out := &templates.Heat{Zone: ZoneName(v.words.zone, f.AsOf), Coverage: partOf(f.Spans[2].Coverage)}
 	for i := range 7 {
 		wd := time.Weekday((i + 1) % 7)
 		d := templates.HeatDay{Name: v.words.weekdays[wd], Y: i * 18}

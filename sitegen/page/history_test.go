@@ -66,7 +66,7 @@ func TestPastOfAHost(t *testing.T) {
 			t.Errorf("%d charts of one of %d hosts, want %d", n, hosts, want)
 		}
 	}
-	gpu := in.History.Hosts["atlas"].Spans[0].GPUs[render.PastKey(&in.Board.Hosts[0].GPUs[0])]
+	gpu := in.History.Hosts["atlas"].Spans[0].GPUs[in.Board.Hosts[0].GPUs[0].Key()]
 	numbers := string(boardtest.FileOf(t, files, "hosts/atlas/history/index.html").Content)
 	for _, v := range []int16{gpu[render.PastUtilization][0], gpu[render.PastUtilization][95]} {
 		if !strings.Contains(numbers, "<td>"+strconv.Itoa(int(v))) {
@@ -222,7 +222,7 @@ func TestPastOfSlices(t *testing.T) {
 // The chart of a GPU shows the bookings of it and of its host, and none of a card that the host has not.
 func TestChartShowsBookingsOfTheGPU(t *testing.T) {
 	g := &board.GPU{GPU: snapshot.GPU{Index: 1, UUID: "GPU-1"}}
-	span := &render.PastSpan{From: boardtest.Now, Step: time.Hour}
+	span := &render.PastSpan{From: boardtest.Now, Seconds: 3600}
 	for b, want := range map[*board.Booking]bool{
 		{}: true, {GPUs: []int{1}}: true, {GPUs: []int{1}, UUID: "GPU-1"}: true,
 		{GPUs: []int{0}}: false, {UUID: "GPU-9"}: false, {GPUs: []int{1}, UUID: "MIG-1", Slice: new(0)}: false,

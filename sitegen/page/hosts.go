@@ -53,8 +53,8 @@ func (v *view) hostFiles(h *board.Host) ([]render.File, error) {
 	}
 	var beside *templates.HostHistoryPage
 	kept := p.Past && v.in.History.Kept[h.Name]
-	if p.Past && !kept {
-		p.Charts, beside = v.hostCharts(h)
+	if p.Past {
+		p.Charts, beside = v.hostCharts(h, kept)
 	}
 	page, err := newFile(p.Frame, templates.Host(p))
 	if kept {
@@ -81,10 +81,7 @@ func (v *view) hostPage(h *board.Host) (*templates.HostPage, error) {
 		JSON:     v.files(root) + "api/v1/hosts/" + h.Name + ".json",
 		Past:     v.in.History != nil,
 	}
-	var err error
-	if p.Note, err = markdown(v.in.HostNotes[h.Name]); err != nil {
-		return nil, fmt.Errorf("reading the note on %s: %w", h.Name, err)
-	}
+	p.Note = v.markdown(v.in.HostNotes[h.Name])
 	add := func(name, value string) {
 		if value != "" {
 			p.Facts = append(p.Facts, templates.Fact{Name: name, Value: value})

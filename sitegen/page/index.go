@@ -25,15 +25,17 @@ func (v *view) indexPage(cards []*templates.Card) (*templates.IndexPage, error) 
 	b := v.in.Board
 	p := &templates.IndexPage{
 		Frame: v.frame("index", "index.html", b.GeneratedAt, v.in.Board.Every()),
-		Free:  b.Totals.Free(), GPUs: b.Totals.GPUs, HeldIdle: b.Totals.HeldIdle,
-		LostGPUs: b.Totals.ByState[board.Lost], FreeModels: v.freeModels(b.Models),
-		Rowed: v.rowed, Few: len(b.Hosts) <= fewHosts, Map: len(b.Hosts) <= denseHosts, Search: v.search(),
+		Units: unitsOf(&b.Totals), FreeModels: v.freeModels(b.Models),
+		HeldIdle: v.countOf(b.Totals.GPUs.HeldIdle, b.Totals.Slices.HeldIdle),
+		Lost:     v.countOf(b.Totals.GPUs.ByState[board.Lost], b.Totals.Slices.ByState[board.Lost]),
+		Rowed:    v.rowed, Few: len(b.Hosts) <= fewHosts, Map: len(b.Hosts) <= denseHosts, Search: v.search(),
 		AsOf: v.words.near(b.InventoryAsOf, b.GeneratedAt), BookingsOf: v.words.near(b.BookingsStaleSince, b.GeneratedAt),
 	}
-	p.Blind = p.GPUs > 0 && b.Totals.ByState[board.Unknown] == p.GPUs
+	known := func(c board.Count) int { return c.All - c.ByState[board.Unknown] }
+	p.Blind = p.Units.Any() && known(b.Totals.GPUs)+known(b.Totals.Slices) == 0
 	if p.Blind {
 		p.Icon = p.Files + "favicon-old.svg"
-	} else if p.Free == 0 {
+	} else if p.Units.Free == "" {
 		p.Icon = p.Files + "favicon-none.svg"
 	}
 	if next := b.NextFree; next != nil {
@@ -43,17 +45,14 @@ func (v *view) indexPage(cards []*templates.Card) (*templates.IndexPage, error) 
 			By: render.Clean(g.Booking.Name), At: v.words.near(g.FreeFrom, b.GeneratedAt),
 		}
 	}
-	var err error
-	if p.Notice, err = markdown(v.in.Notice); err != nil {
-		return nil, fmt.Errorf("reading the notice: %w", err)
-	}
+	p.Notice = v.markdown(v.in.Notice)
 	p.NoticeStart = firstLine(v.in.Notice)
 	for _, problem := range b.Problems {
 		p.Problems = append(p.Problems, v.problem(problem, v.hosts[problem.Host], "", true, false))
 	}
 	slices.SortStableFunc(p.Problems, func(x, y templates.Problem) int { return cmp.Compare(x.Severity, y.Severity) })
 	for _, s := range board.States() {
-		if n := b.Totals.ByState[s]; n > 0 {
+		if n := render.WithSlices(b.Totals.GPUs.ByState[s], b.Totals.Slices.ByState[s], strconv.Itoa); n != "" {
 			p.States = append(p.States, templates.StateCount{State: string(s), Count: n})
 		}
 	}
@@ -67,6 +66,18 @@ func (v *view) indexPage(cards []*templates.Card) (*templates.IndexPage, error) 
 	v.group(p, cards)
 	p.People = v.ask(maxAsk, "")
 	return p, nil
+}
+
+// countOf is how many GPUs and slices there are of something; "" for none.
+func (v *view) countOf(gpus, slices int) string {
+	var counts []string
+	if gpus > 0 {
+		counts = append(counts, v.words.Count(gpus, "gpu"))
+	}
+	if slices > 0 {
+		counts = append(counts, v.words.Count(slices, "slice"))
+	}
+	return strings.Join(counts, ", ")
 }
 
 // times is "2 × H100", which never breaks over a line.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
-	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -43,27 +42,35 @@ func (v *view) lineOf(h *board.Host) *templates.Card {
 
 // usersOf names who is on a host, those with the most GPUs first.
 func (v *view) usersOf(h *board.Host) string {
-	gpus := map[snapshot.Owner]int{}
-	var users []snapshot.Owner
+	gpus := map[string]int{}
+	var users []string
 	for g := range h.Units() {
-		var on []snapshot.Owner
-		for _, name := range peopleOn(g) {
-			on = append(on, snapshot.Owner{Person: name})
+		var on []string
+		for _, name := range append(g.Users(), g.Bookers()...) {
+			on = append(on, render.Clean(name))
 		}
-		for _, who := range append(on, g.Unknown()...) {
+		for _, o := range g.Owners() {
+			on = append(on, v.words.owner(o))
+		}
+		for _, o := range g.Left() {
+			on = append(on, v.words.T("row.left", v.words.owner(o)))
+		}
+		for i, who := range on {
+			if slices.Contains(on[:i], who) {
+				continue
+			}
 			if gpus[who]++; gpus[who] == 1 {
 				users = append(users, who)
 			}
 		}
 	}
-	slices.SortStableFunc(users, func(x, y snapshot.Owner) int { return cmp.Compare(gpus[y], gpus[x]) })
+	slices.SortStableFunc(users, func(x, y string) int { return cmp.Compare(gpus[y], gpus[x]) })
 	var named []string
 	for _, who := range users[:min(len(users), maxLineUsers)] {
-		text := v.words.owner(who)
-		if gpus[who] > 1 {
-			text += fmt.Sprintf("×%d", gpus[who])
+		if n := gpus[who]; n > 1 {
+			who += fmt.Sprintf("×%d", n)
 		}
-		named = append(named, text)
+		named = append(named, who)
 	}
 	text := strings.Join(named, ", ")
 	if more := len(users) - len(named); more > 0 {
@@ -90,10 +97,8 @@ func (v *view) group(p *templates.IndexPage, cards []*templates.Card) {
 		}
 		g := &p.Groups[at]
 		g.Hosts = append(g.Hosts, c)
-		g.GPUs += c.Units.GPUs
 		g.GlyphWidth = max(g.GlyphWidth, c.GlyphWidth)
 		models[at] = addModels(models[at], v.in.Board.Hosts[i].Models)
-		p.Units = p.Units.Add(c.Units)
 		if c.Old {
 			p.StaleHosts++
 			if len(p.Silent) < maxSilent {
@@ -105,6 +110,11 @@ func (v *view) group(p *templates.IndexPage, cards []*templates.Card) {
 	}
 	for i := range p.Groups {
 		g := &p.Groups[i]
+		gpus, mig := 0, 0
+		for _, c := range g.Hosts {
+			gpus, mig = gpus+c.Units.GPUs, mig+c.Units.Slices
+		}
+		g.Count = cmp.Or(v.countOf(gpus, mig), v.words.Count(0, "gpu"))
 		var free []string
 		for _, m := range v.freeModels(models[i]) {
 			free = append(free, m.Text)
@@ -190,7 +200,7 @@ func (v *view) searchGPU(g *board.GPU, state, model int) templates.SearchGPU {
 	return values
 }
 
-// users are the people on a GPU and their programs, as words to search for.
+// users are the people on a GPU, or who left its memory, and their programs, as words to search for.
 func (v *view) users(g *board.GPU) string {
 	var words []string
 	add := func(word string) {
@@ -198,7 +208,7 @@ func (v *view) users(g *board.GPU) string {
 			words = append(words, word)
 		}
 	}
-	for _, owner := range g.Owners() {
+	for _, owner := range append(g.Owners(), g.Left()...) {
 		add(v.words.owner(owner))
 	}
 	for _, program := range g.Programs() {

@@ -26,24 +26,84 @@ import (
 // markdownLimit bounds a notice: longer text is cut, on a line.
 const markdownLimit = 64 << 10
 
-// markdown renders a notice; nil is nothing. What this file makes is not escaped again,
-// so it lets through little: no HTML, no pictures (they would call foreign servers), no
-// headings that outrank the page's own, and links only to http, https, mailto and within
-// the site.
-func markdown(source string) (templ.Component, error) {
+// markdown shows a notice or a note; nil is nothing.
+func (v *view) markdown(source string) templ.Component {
 	if strings.TrimSpace(source) == "" {
-		return nil, nil
+		return nil
 	}
+	html, kept := v.in.Rendered[source]
+	if !kept {
+		html = Markdown(source)
+	}
+	return templ.Raw(html)
+}
+
+// Markdown makes HTML of a notice. The HTML is not escaped again, so it lets little through: no HTML of the
+// notice's own, no pictures (they would call foreign servers), no headings that outrank the page's
+// own, and links only to http, https, mailto and within the site. An [Excessive] text is shown unformatted.
+func Markdown(source string) string {
 	source = strings.ReplaceAll(strings.ToValidUTF8(source, "\uFFFD"), "\r\n", "\n")
 	if len(source) > markdownLimit {
 		cut := source[:markdownLimit]
 		source = strings.ToValidUTF8(cut[:strings.LastIndexByte(cut, '\n')+1], "")
 	}
-	md := goldmark.New(
-		goldmark.WithExtensions(extension.Table, extension.Strikethrough),
-		goldmark.WithParserOptions(parser.WithASTTransformers(util.Prioritized(tame{}, 100))),
-	)
-	return convert(md, []byte(source))
+	if !Excessive(source) {
+		md := goldmark.New(
+			goldmark.WithExtensions(extension.Table, extension.Strikethrough),
+			goldmark.WithParserOptions(parser.WithASTTransformers(util.Prioritized(tame{}, 100))),
+		)
+		if shown, err := convert(md, []byte(source)); err == nil {
+			return shown
+		}
+	}
+	return "<pre><code>" + html.EscapeString(visible(source)) + "</code></pre>"
+}
+
+// Bounds of a text in Markdown. The time that goldmark takes grows with the square of the lines and marks in one
+// paragraph, and of the nesting; its output grows faster than a text of wide tables or repeated long addresses.
+const (
+	maxNesting = 32          // levels of quotes and lists
+	maxEffort  = 8192 * 8192 // that of 8,192 lines and marks in one paragraph
+)
+
+// Excessive reports whether a text nests too deep, would take too long to render, or would become too large.
+func Excessive(source string) bool {
+	source = strings.ReplaceAll(source, "\r\n", "\n")
+	references, effort := strings.Count(source, "["), 0
+	for paragraph := range strings.SplitSeq(source, "\n\n") {
+		marks, columns := 0, 0
+		for line := range strings.Lines(paragraph) {
+			if nesting(line) > maxNesting {
+				return true
+			}
+			marks++
+			columns = max(columns, strings.Count(line, "|"))
+		}
+		effort += 1024 * columns * marks // cells of a table
+		for _, mark := range "*_~`[]!|" {
+			marks += strings.Count(paragraph, string(mark))
+		}
+		effort += marks * marks
+		if strings.Contains(paragraph, "]:") { // an address that each reference may repeat
+			effort += 16 * len(paragraph) * references
+		}
+	}
+	return effort > maxEffort
+}
+
+// blockStart matches the mark of a quote or of an element of a list.
+var blockStart = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[ \t]*(>|([-+*]|[0-9]{1,9}[.)])([ \t]|\n|$))`)
+})
+
+// nesting is the most levels of quotes and lists that a line may begin.
+func nesting(line string) (n int) {
+	mark := blockStart()
+	for at := mark.FindString(line); at != ""; at = mark.FindString(line) {
+		n += 1 + (len(at)-len(strings.TrimLeft(at, " \t")))/2
+		line = line[len(at):]
+	}
+	return n
 }
 
 var markdownLink = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
@@ -60,12 +120,12 @@ func firstLine(source string) string {
 }
 
 // convert makes HTML of Markdown. What md lets through is not escaped again.
-func convert(md goldmark.Markdown, source []byte) (templ.Component, error) {
+func convert(md goldmark.Markdown, source []byte) (string, error) {
 	var out bytes.Buffer
 	if err := md.Convert(source, &out); err != nil {
-		return nil, fmt.Errorf("rendering markdown: %w", err)
+		return "", fmt.Errorf("rendering markdown: %w", err)
 	}
-	return templ.Raw(visible(out.String())), nil
+	return visible(out.String()), nil
 }
 
 // visible makes the hidden characters of a text visible escapes, but for line ends and
@@ -184,9 +244,9 @@ func prose(text string) templ.Component { return oneLine(wordMarkdown(), text) }
 func oneLine(md goldmark.Markdown, text string) templ.Component {
 	shown, err := convert(md, []byte(text))
 	if err != nil {
-		return templ.Raw(templ.EscapeString(text))
+		shown = templ.EscapeString(text)
 	}
-	return shown
+	return templ.Raw(shown)
 }
 
 // Both are made once: goldmark may be used by several goroutines.
@@ -252,8 +312,8 @@ func helpMarkdown(source []byte, titles map[string]string) (*helpDoc, error) {
 		goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithASTTransformers(util.Prioritized(manual{doc, titles}, 100))),
 		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(helpBlocks{}, 100))),
 	)
-	var err error
-	doc.Body, err = convert(md, source)
+	body, err := convert(md, source)
+	doc.Body = templ.Raw(body)
 	if err == nil && doc.Heading == "" {
 		err = fmt.Errorf("rendering markdown: the page has no title")
 	}

@@ -277,7 +277,7 @@ func TestHeadline(t *testing.T) {
 		name, title, h1 string
 		in              render.Input
 	}{
-		{"some", "6 free · GPU board", "5 of 32 GPUs free, 1 of 3 MIG slices free 2 × H100, 2 × A100, 1 × A100 1g.5gb, 1 × RTX 3090", boardtest.Lab()},
+		{"some", "5 + 1 MIG free · GPU board", "5 of 31 GPUs free, 1 of 3 MIG slices free 2 × H100, 2 × A100, 1 × RTX 3090, 1 × A100 1g.5gb", boardtest.Lab()},
 		{"none", "0 free · GPU board", "None free. Next: europa 3, Fri 17:00 (booked by ada)", none},
 		{"silence", "? free · GPU board", "State unknown. No host is reporting.", boardtest.Stale()},
 		{"nothing", "0 free · GPU board", "No GPUs yet. No host has reported any.", render.Input{Board: &board.Board{GeneratedAt: boardtest.Now}}},
@@ -297,6 +297,9 @@ func TestHeadline(t *testing.T) {
 // TestGroupSaysWhatIsFree: a group that is named after its model does not name it again.
 func TestGroupSaysWhatIsFree(t *testing.T) {
 	in := boardtest.Big(rowHosts + 1)
+	for i := range in.Board.Hosts {
+		in.Board.Hosts[i].Models[0].Free = 0
+	}
 	in.Board.Hosts[0].Models[0].Free = 2
 	for _, want := range []string{"2 × H100 free", "2 free"} {
 		files := pages(t, in)
@@ -446,5 +449,29 @@ func TestRowIDsStayApart(t *testing.T) {
 	files := pages(t, in)
 	if byID(parse(t, files[len(files)-1]), "a_0") == nil {
 		t.Error("the row of a's GPU 0 should be a_0, because a host is called a-0")
+	}
+}
+
+// TestNobodyIsSaidOnlyOfTheKnown: where GPUs are used by unknown users alone, no page says that
+// nobody uses one.
+func TestNobodyIsSaidOnlyOfTheKnown(t *testing.T) {
+	in := boardtest.Lab()
+	in.Board.Users, in.Board.Bookings, in.Board.NextFree = nil, nil, nil
+	for h := range in.Board.Hosts {
+		for g := range in.Board.Hosts[h].GPUs {
+			gpu := &in.Board.Hosts[h].GPUs[g]
+			gpu.Booking, gpu.Next, gpu.Others, gpu.Processes, gpu.Slices = nil, nil, nil, nil, nil
+			if gpu.State = board.Free; g%2 == 0 {
+				gpu.State = board.Busy
+			}
+		}
+	}
+	in.Board.Count()
+	files := pages(t, in)
+	for _, path := range []string{"index.html", "users/index.html"} {
+		says := contentOf(parse(t, boardtest.FileOf(t, files, path)))
+		if strings.Contains(says, "Nobody uses") || !strings.Contains(says, "Nobody is known to use or to have booked a GPU.") {
+			t.Errorf("%s says of 15 GPUs that are busy:\n%s", path, says)
+		}
 	}
 }

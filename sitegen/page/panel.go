@@ -1,7 +1,6 @@
 package page
 
 import (
-	"cmp"
 	"encoding/json"
 	"net/url"
 	"slices"
@@ -50,21 +49,27 @@ func (v *view) panel(h *board.Host, g *board.GPU, ref time.Time, root string) *t
 	if !ok {
 		return nil
 	}
-	p := v.howToBook(h.Name, target.String(), ref, root)
+	p := v.howToBook(h.Name, target.String(), ref, g.FreeUntil, root)
 	for _, b := range v.due(h, g) {
 		p.Due = append(p.Due, templates.Due{Name: render.Clean(b.Name), From: iso(b.From), Until: iso(b.Until)})
 	}
 	return p
 }
 
-// howToBook is what to type and to paste, with an example of a time.
-func (v *view) howToBook(host, gpu string, ref time.Time, root string) *templates.Panel {
+// howToBook is what to type and to paste, with an example of a time: two days, or until the next
+// booking. A zero next is none.
+func (v *view) howToBook(host, gpu string, ref, next time.Time, root string) *templates.Panel {
 	gpu, name := render.Clean(gpu), v.words.T("book.noname")
 	// A day in full, so that the page stays the same until tomorrow.
-	date := ref.In(v.words.zone).AddDate(0, 0, 2).Format(time.DateOnly)
+	end := ref.In(v.words.zone).AddDate(0, 0, 2)
+	length, date := "--for 2d", end.Format(time.DateOnly)
+	if !next.IsZero() && next.Before(end) {
+		date = next.In(v.words.zone).Format("2006-01-02T15:04Z07:00")
+		length = "--until " + date
+	}
 	return &templates.Panel{
 		Href:    v.book(root),
-		Command: render.Clean(v.in.Site.BookCommand) + " book " + host + ":" + gpu + " --for 2d --name " + name,
+		Command: render.Clean(v.in.Site.BookCommand) + " book " + host + ":" + gpu + " " + length + " --name " + name,
 		JSON:    quoted(host) + ": { " + quoted(gpu) + `: { "name": ` + quoted(name) + `, "date": ` + quoted(date) + `, "comment": "" } }`,
 	}
 }
@@ -80,76 +85,16 @@ func (v *view) bookPlainPage() *templates.BookPlainPage {
 	f := v.frame("about", "book/index.html", time.Time{}, v.in.Board.Every())
 	f.JS = append(f.JS, f.Files+v.js["book"], f.Files+v.js["several"])
 	return &templates.BookPlainPage{
-		Frame:    f,
-		Comments: render.Clean(v.in.Site.CommentsPath), Panel: v.howToBook(host, gpu, v.in.Board.GeneratedAt, "../"),
-		Models: modelNames(v.in.Board), GPUs: v.bookable(),
+		Frame: f, Comments: render.Clean(v.in.Site.CommentsPath),
+		Panel:  v.howToBook(host, gpu, v.in.Board.GeneratedAt, time.Time{}, "../"),
+		Models: modelNames(v.in.Board),
 	}
-}
-
-// How a GPU is, for whoever wants to book it.
-const (
-	isFree  = iota
-	isTaken // until its booking ends
-	isUsed  // nobody knows until when, or whether it is
-	isLost
-)
-
-// bookable is what the script chooses from.
-func (v *view) bookable() templates.Bookable {
-	type kind struct {
-		name   string
-		memory int64
-	}
-	data := templates.Bookable{Models: [][2]any{}, Hosts: [][2]any{}}
-	models := map[kind]int{}
-	for i := range v.in.Board.Hosts {
-		h := &v.in.Board.Hosts[i]
-		gpus := [][]any{}
-		for g := range h.Units() {
-			target, ok := g.Target()
-			if !ok {
-				continue
-			}
-			k := kind{name: render.Clean(cmp.Or(g.ShortName, g.Name))}
-			if g.MemoryTotal != nil {
-				k.memory = *g.MemoryTotal
-			}
-			if _, known := models[k]; !known {
-				models[k] = len(data.Models)
-				data.Models = append(data.Models, [2]any{k.name, k.memory})
-			}
-			how := isUsed
-			switch {
-			case g.State == board.Lost || g.Missing:
-				how = isLost
-			case g.State == board.Free:
-				how = isFree
-			case g.State == board.Booked, g.State == board.InUse, g.State == board.Drained && g.Reason == board.ReasonBooking:
-				how = isTaken
-			}
-			gpu := []any{render.Clean(target.String()), models[k], how}
-			if due := v.dueOn(h, g); len(due) > 0 {
-				gpu = append(gpu, due)
-			}
-			gpus = append(gpus, gpu)
-		}
-		data.Hosts = append(data.Hosts, [2]any{h.Name, gpus})
-	}
-	return data
-}
-
-// dueOn are the bookings of a GPU that are not over: from when, until when, whose.
-func (v *view) dueOn(h *board.Host, g *board.GPU) (due [][3]any) {
-	for _, b := range v.due(h, g) {
-		due = append(due, [3]any{max(0, b.From.Unix()), max(0, b.Until.Unix()), render.Clean(b.Name)})
-	}
-	return due
 }
 
 // due are the bookings of a GPU that are not over, by start. If there are more than a page
 // has room for, the last one stands for all others, from the first of them until all are over.
 func (v *view) due(h *board.Host, g *board.GPU) []*board.Booking {
-	most := min(max(4, hostDue/max(1, h.CountUnits())), maxDue)
+	most := min(max(4, hostDue/max(1, h.Totals.GPUs.All+h.Totals.Slices.All)), maxDue)
 	var due []*board.Booking
 	var rest *board.Booking
 	for _, b := range v.booked[h.Name] {

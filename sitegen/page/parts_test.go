@@ -137,14 +137,51 @@ func TestMarkdownIsSanitized(t *testing.T) {
 		"a\xffb":                              "<p>a\uFFFDb</p>\n",
 		"":                                    "",
 	} {
-		got, err := markdown(source)
-		if shown := rendered(t, got); err != nil || shown != want {
-			t.Errorf("markdown(%q) = %q, %v; want %q", source, shown, err, want)
+		if shown := Markdown(source); shown != want {
+			t.Errorf("Markdown(%q) = %q; want %q", source, shown, want)
 		}
 	}
-	long, err := markdown(strings.Repeat("a line\n", markdownLimit))
-	if n := len(rendered(t, long)); err != nil || n > 2*markdownLimit {
-		t.Errorf("a notice without end makes %d bytes, %v", n, err)
+	if n := len(Markdown(strings.Repeat("a line\n", markdownLimit))); n > 2*markdownLimit {
+		t.Errorf("a notice without end makes %d bytes", n)
+	}
+}
+
+// TestExcessiveMarkdown: a text that would take long to render, or become large, is shown as it is written. Long
+// texts of the usual kind are rendered.
+func TestExcessiveMarkdown(t *testing.T) {
+	repeat := func(s string, n int) string { return strings.Repeat(s, n/len(s)) }
+	const all = markdownLimit
+	deep, ticks := "", ""
+	for i := range 180 {
+		deep += strings.Repeat("  ", i) + "- a\n"
+		ticks += strings.Repeat("`", i) + "a"
+	}
+	for _, source := range []string{
+		repeat(">", all), repeat("> ", all), repeat("- ", all), repeat("1. ", all), repeat("> - ", all), repeat("+ - * ", all), deep, strings.Repeat(">", 500) + "\n" + repeat("a\n", all-502),
+		repeat("[a](", all), repeat("[", all), repeat("![", all), repeat("[]", all), strings.Repeat("[", all/2) + strings.Repeat("]", all/2), repeat("[a]: b \"c\n", all),
+		repeat("*a_", all), repeat("*_", all), repeat("a**b", all), repeat("~~a", all), repeat("`a``", all), repeat("a\n", all), repeat("a|b\n", all),
+		"[a]: " + strings.Repeat("x", all/2) + "\n\n" + strings.Repeat("[a]", all/8), "[a]:\n" + strings.Repeat("x", all/2) + "\n\n" + strings.Repeat("[a]", all/8),
+		"|" + strings.Repeat("a|", 2000) + "\n|" + strings.Repeat("-|", 2000) + "\n" + strings.Repeat("|\n", 4000),
+	} {
+		if !Excessive(source) {
+			t.Errorf("%.20q… is rendered", source)
+		}
+		if out := Markdown(source); !strings.HasPrefix(out, "<pre><code>") || len(out) > 6*len(source)+100 {
+			t.Errorf("%.20q… becomes %.40q…, of %d bytes", source, out, len(out))
+		}
+	}
+	for _, source := range []string{
+		repeat("A **word** and a [link](https://example.org/), see `this`.\n\n", all), repeat("- one **thing**\n- another\n\n", all), repeat("- item\n", 20_000),
+		"| a | b | c |\n|---|---|---|\n" + repeat("| 1 | 2 | 3 |\n", 10_000), repeat("[a]: https://example.org/a\n", 2000) + "\n" + repeat("See [a].\n\n", 20_000),
+		repeat("    - - - a\n", 10_000), "```\n" + repeat("x[1] = y[2] * z\n", 10_000) + "```\n", repeat("- - - - -\n", 4000), repeat("a line\r\n\r\n", all), repeat("word ", all),
+		repeat("> ", 2*30) + "a\n" + deep[:500],
+	} {
+		if Excessive(source) || strings.HasPrefix(Markdown(source), "<pre><code>"+source[:5]) {
+			t.Errorf("%.40q… is not rendered", source)
+		}
+	}
+	if got, want := Markdown(strings.Repeat(">", 40)+"<b>&\u202e\n"), "<pre><code>"+strings.Repeat("&gt;", 40)+"&lt;b&gt;&amp;\\u202e\n</code></pre>"; got != want {
+		t.Errorf("a text that is excessive becomes %q; want %q", got, want)
 	}
 }
 
@@ -153,11 +190,7 @@ func FuzzMarkdown(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		c, err := markdown(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out := rendered(t, c)
+		out := Markdown(s)
 		doc, err := html.Parse(strings.NewReader(out))
 		if err != nil {
 			t.Fatal(err)
@@ -239,7 +272,7 @@ func TestZoneName(t *testing.T) {
 	w := englishWords(t)
 	for zone, want := range map[*time.Location]string{time.UTC: "UTC", paris: "Europe/Paris", time.Local: boardtest.At(0, 0, 0).In(time.Local).Format("MST")} {
 		w.zone = zone
-		if got := w.zoneName(boardtest.At(0, 0, 0)); got != want {
+		if got := ZoneName(w.zone, boardtest.At(0, 0, 0)); got != want {
 			t.Errorf("%s is called %q, want %q", zone, got, want)
 		}
 	}
@@ -296,7 +329,7 @@ func TestFactsOfAnXID(t *testing.T) {
 // TestFactsOfTheLink: lanes now and at most, or what is known of the two.
 func TestFactsOfTheLink(t *testing.T) {
 	v := factsView(map[string]string{"fact.link": "link"})
-	for want, g := range map[string]snapshot.GPU{"8 / 16": {PCIeWidth: new(8), PCIeWidthMax: new(16)}, "16": {PCIeWidthMax: new(16)}, "": {}} {
+	for want, g := range map[string]snapshot.GPU{"8 / 16": {Readings: snapshot.Readings{PCIeWidth: new(8), PCIeWidthMax: new(16)}}, "16": {Readings: snapshot.Readings{PCIeWidthMax: new(16)}}, "": {}} {
 		got := ""
 		for _, f := range v.facts(&board.GPU{GPU: g}) {
 			if f.Name == "link" {
@@ -318,5 +351,20 @@ func TestReasonAndLastSeenStayApart(t *testing.T) {
 	got := textOf(byID(parse(t, files[len(files)-1]), in.Board.Hosts[0].Name+"-0"))
 	if !strings.Contains(got, "the driver could not be queried · last seen ") || !strings.Contains(got, ": free") {
 		t.Errorf("the row says %q", got)
+	}
+}
+
+// TestReadingsHaveWords: each reading that has a line on a host's page has a name there, and its unit a sign.
+func TestReadingsHaveWords(t *testing.T) {
+	english := builtInWords(t, "en")
+	for _, d := range snapshot.Descriptors() {
+		if d.Fact == "" {
+			continue
+		}
+		for _, key := range []string{"fact." + d.Fact, "sign." + d.Unit} {
+			if english[key] == "" {
+				t.Errorf("%s needs the word %s", d.Name, key)
+			}
+		}
 	}
 }

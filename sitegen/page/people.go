@@ -47,7 +47,7 @@ func (v *view) holdings() map[string]*holdings {
 				continue
 			}
 			held := templates.Hold{Where: h.Name + " " + row.Index, Href: root + "hosts/" + h.Name + "/index.html#" + row.ID, Row: &row}
-			for _, p := range g.Computing() {
+			for _, p := range g.Holding() {
 				if p.Person == name {
 					held.Mine = append(held.Mine, v.process(p, now, rowSays{}))
 				}
@@ -61,9 +61,9 @@ func (v *view) holdings() map[string]*holdings {
 	return all
 }
 
-// peopleOn lists who uses a GPU or has booked it.
+// peopleOn lists who uses a GPU, left its memory, or has booked it.
 func peopleOn(g *board.GPU) []string {
-	people := g.Users()
+	people := append(g.Users(), board.PeopleOf(g.Left())...)
 	for _, name := range g.Bookers() {
 		if !slices.Contains(people, name) {
 			people = append(people, name)
@@ -114,8 +114,16 @@ func (v *view) userPage(name string, user *board.User, held *holdings) *template
 		Holds: held.held, HoldsMore: held.more,
 	}
 	if user != nil {
-		p.Ask = &templates.Ask{Used: v.words.fraction(user.Used), Idle: user.IdleGPUs, Reserved: strconv.Itoa(user.Reserved)}
-		p.Ask.Means = v.words.means(user.Used, user.Mean2h, user.Mean24h, user.Mean1w)
+		p.Ask = &templates.Ask{Means: v.words.meansOf(user), Idle: v.countOf(user.Idle, user.Slices.Idle)}
+		none := board.Holding{}
+		var uses []string
+		if user.Holding != none || user.Slices == none {
+			uses = append(uses, v.words.T("user.uses", v.words.fraction(user.Used), strconv.Itoa(user.Reserved)))
+		}
+		if mig := user.Slices; mig != none {
+			uses = append(uses, v.words.T("user.slices", v.words.fraction(mig.Used), strconv.Itoa(mig.Reserved)))
+		}
+		p.Ask.Used = strings.Join(uses, "; ")
 		p.Means = user.Mean2h != nil || user.Mean24h != nil || user.Mean1w != nil
 	}
 	if v.in.History != nil && v.in.History.Fleet != nil {

@@ -51,7 +51,7 @@ func (v *view) whoIsOn(r *templates.Row, g *board.GPU, d detail, ref time.Time, 
 	}
 	order := computing
 	for i := range g.Processes {
-		if p := &g.Processes[i]; !p.Computes() {
+		if p := &g.Processes[i]; !p.Computes {
 			order = append(order, p)
 		}
 	}
@@ -66,7 +66,7 @@ func (v *view) whoIsOn(r *templates.Row, g *board.GPU, d detail, ref time.Time, 
 		}
 		// What the row says is not said again below it.
 		in := rowSays{
-			person:   d != whole && len(r.More) == 0 && p.Computes() && (p.Person == "" || p.Person == p.User),
+			person:   d != whole && len(r.More) == 0 && p.Computes && (p.Person == "" || p.Person == p.User),
 			program:  r.Only != 0 && d != whole,
 			instance: g.Slice != nil,
 		}

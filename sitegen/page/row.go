@@ -102,7 +102,7 @@ func (v *view) row(h *board.Host, g *board.GPU, named bool, d detail, ref time.T
 	if d != brief {
 		r.Panel = v.panel(h, g, ref, root)
 		if r.Panel != nil && d != whole {
-			r.Panel.JSON = "" // the script puts it in
+			r.Panel.JSON = "" // many rows share the page
 		}
 	}
 	if d == whole && g.Slice == nil {

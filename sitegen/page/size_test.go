@@ -36,7 +36,7 @@ func TestBudgets(t *testing.T) {
 func TestFrontPageOfAThousandHosts(t *testing.T) {
 	in := boardtest.Big(1000)
 	for i := range 300 {
-		in.Board.Users = append(in.Board.Users, board.User{Name: fmt.Sprintf("guest%03d", i), Used: 1})
+		in.Board.Users = append(in.Board.Users, board.User{Name: fmt.Sprintf("guest%03d", i), Holding: board.Holding{Used: 1}})
 	}
 	files := pages(t, in)
 	index := files[len(files)-1]
@@ -67,7 +67,7 @@ func TestPeoplePageIsBounded(t *testing.T) {
 	in := boardtest.Lab()
 	in.Board.Users = nil
 	for i := range maxPeople + 7 {
-		in.Board.Users = append(in.Board.Users, board.User{Name: fmt.Sprintf("guest%04d", i), Used: 1})
+		in.Board.Users = append(in.Board.Users, board.User{Name: fmt.Sprintf("guest%04d", i), Holding: board.Holding{Used: 1}})
 	}
 	page := fileAt(pages(t, in), "users/index.html")
 	if !bytes.Contains(page, []byte("+7 more")) || !bytes.Contains(page, []byte("guest0999")) || bytes.Contains(page, []byte("guest1000")) {

@@ -46,12 +46,13 @@ func (v *view) frame(kind, path string, built time.Time, interval time.Duration)
 	s := v.in.Site
 	root := strings.Repeat("../", strings.Count(path, "/"))
 	files := v.files(root)
+	zone := ZoneName(v.words.zone, v.in.Board.GeneratedAt)
 	f := templates.Frame{
 		Words: v.words.Words, Slots: v.slots,
 		Kind: kind, Path: path, Root: root, Files: files, Lang: v.lang, Languages: v.languages, Book: v.book(root),
 		Title: render.Clean(s.Title), Lab: render.Clean(s.Lab), Version: render.Clean(s.Version),
 		CSS: files + v.css, JS: v.scriptPaths(kind, files), Icon: files + "favicon.svg",
-		Demo: v.in.Board.Demo, Help: v.in.Help, Zone: v.words.zoneName(v.in.Board.GeneratedAt),
+		Demo: v.in.Board.Demo, Help: v.in.Help, Zone: zone, ZoneName: zone,
 		Interval: int(interval / time.Second),
 	}
 	switch kind {
@@ -112,7 +113,7 @@ func (v *view) card(h *board.Host, d detail, ref time.Time, root string) *templa
 		ID: h.Name, Title: title(h), Href: root + "hosts/" + h.Name + "/index.html",
 		State: string(h.State), Old: h.State != board.Up && h.State != board.Maintenance,
 		SSH: address(h), Owner: render.Clean(h.Owner), Note: render.Clean(h.Note), Group: render.Clean(h.Group),
-		Free: h.Free, Units: unitsOf(h), Seen: v.words.near(h.SnapshotAt, ref), Gone: v.words.near(h.GoneSince, ref),
+		Units: unitsOf(&h.Totals), Seen: v.words.near(h.SnapshotAt, ref), Gone: v.words.near(h.GoneSince, ref),
 	}
 	c.Blind = len(h.GPUs) > 0
 	for g := range h.Units() {
@@ -168,23 +169,12 @@ func mixed(h *board.Host) bool {
 	return false
 }
 
-// unitsOf counts what a host has.
-func unitsOf(h *board.Host) (u templates.Units) {
-	for g := range h.Rows() {
-		if g.CountedAt != "" {
-			continue
-		}
-		free := 0
-		if g.State == board.Free && len(g.Slices) == 0 {
-			free = 1
-		}
-		if g.Slice == nil {
-			u = u.Add(templates.Units{GPUs: 1, FreeGPUs: free})
-		} else {
-			u = u.Add(templates.Units{Slices: 1, FreeSlices: free})
-		}
+// unitsOf is what a board or a host has, and how many of them are free.
+func unitsOf(t *board.Totals) templates.Units {
+	return templates.Units{
+		GPUs: t.GPUs.All, FreeGPUs: t.GPUs.Free(), Slices: t.Slices.All, FreeSlices: t.Slices.Free(),
+		Free: render.WithSlices(t.GPUs.Free(), t.Slices.Free(), strconv.Itoa),
 	}
-	return u
 }
 
 // shellWord reports whether a foreign string may stand in a line that people copy into a shell.
@@ -285,8 +275,8 @@ func (w *words) owner(o snapshot.Owner) string {
 		known = w.T("who.container", cmp.Or(o.Account, "?"), o.Container)
 	}
 	switch {
-	case o.Person != "":
-		return render.Clean(o.Person)
+	case o.Name() != "":
+		return render.Clean(o.Name())
 	case known == "":
 		return w.T("unknown")
 	}

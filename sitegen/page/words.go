@@ -195,13 +195,13 @@ func (w *words) near(t, ref time.Time) *templates.Moment {
 	}
 }
 
-// zoneName is the zone's name; the machine's zone has none but its letters at a time.
-func (w *words) zoneName(at time.Time) string {
-	if w.zone == time.Local {
-		name, _ := at.In(w.zone).Zone()
+// ZoneName is the name of a zone; the machine's zone has none but its letters at a time.
+func ZoneName(zone *time.Location, at time.Time) string {
+	if zone == time.Local {
+		name, _ := at.In(zone).Zone()
 		return name
 	}
-	return w.zone.String()
+	return zone.String()
 }
 
 // date is "Fri 20 Nov" of a time already in the zone.

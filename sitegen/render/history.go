@@ -19,24 +19,27 @@ type History struct {
 	// none yet.
 	Hosts map[string]*HostPast
 	// Kept are the hosts whose charts are not due: their files stay in the site as
-	// they are.
+	// they are. What Hosts has of them is the last day and week.
 	Kept map[string]bool
 	// Fleet is nil until it has been added up for the first time.
 	Fleet *FleetPast
 }
 
+// Spans is how many lengths the charts of a host have.
+const Spans = 4
+
 // PastLengths are how far back the four charts reach, PastSteps how many equal
 // steps each has.
-func PastLengths() [4]time.Duration {
+func PastLengths() [Spans]time.Duration {
 	const day = 24 * time.Hour
-	return [4]time.Duration{day, 7 * day, 30 * day, 365 * day}
+	return [Spans]time.Duration{day, 7 * day, 30 * day, 365 * day}
 }
 
 // PastSteps is the number of steps of each chart of a host.
-func PastSteps() [4]int { return [4]int{96, 84, 60, 73} }
+func PastSteps() [Spans]int { return [Spans]int{96, 84, 60, 73} }
 
 // SpanNames are the names of the four in addresses and data files.
-func SpanNames() [4]string { return [4]string{"24h", "7d", "30d", "1y"} }
+func SpanNames() [Spans]string { return [Spans]string{"24h", "7d", "30d", "1y"} }
 
 // ChartsPath is the page with the charts of a host in a language, "" for the site's first.
 func ChartsPath(lang, host string) string {
@@ -71,10 +74,13 @@ type HostPast struct {
 // A PastSpan is one chart: from From on, as many steps as its lists are long.
 type PastSpan struct {
 	From     time.Time
-	Step     time.Duration      `json:",format:sec"`
+	Seconds  int64              // of a step
 	Coverage float64            // 0 to 1: of the samples that should have come
 	GPUs     map[string]PastGPU // by key of history
 }
+
+// Step is the length of a step.
+func (s *PastSpan) Step() time.Duration { return time.Duration(s.Seconds) * time.Second }
 
 // A PastGPU is a mean for each step, by metric.
 type PastGPU [PastMetrics][]int16
@@ -88,7 +94,7 @@ func (s *PastSpan) Len() int {
 }
 
 // To is the end of the last step.
-func (s *PastSpan) To() time.Time { return s.From.Add(time.Duration(s.Len()) * s.Step) }
+func (s *PastSpan) To() time.Time { return s.From.Add(time.Duration(s.Len()) * s.Step()) }
 
 // Values returns one metric in its unit (%, GiB, °C, W, %); NaN is not known.
 func (g PastGPU) Values(metric int) []float64 {
@@ -109,14 +115,6 @@ func (g PastGPU) Values(metric int) []float64 {
 // HasPast reports whether history can keep anything of a GPU. A slice is kept by
 // its UUID alone.
 func HasPast(g *board.GPU) bool { return g.Slice == nil || snapshot.IsSlice(g.UUID) }
-
-// PastKey is the name of a GPU in history.
-func PastKey(g *board.GPU) string {
-	if g.UUID != "" {
-		return g.UUID
-	}
-	return history.IndexKey(g.Index)
-}
 
 // A FleetPast is the past of the fleet.
 type FleetPast struct {
@@ -173,8 +171,12 @@ type PastHost struct {
 	Coverage              float64
 }
 
+// UnknownHours are those of KnownHours of which it is not known whether anybody held the GPU: its processes
+// could not be read.
+func (h *PastHost) UnknownHours() float64 { return max(0, h.KnownHours-h.GPUHours-h.FreeHours) }
+
 // WindowNames are the windows in addresses and data files.
-func WindowNames() [4]string { return [4]string{"today", "7d", "30d", "1y"} }
+func WindowNames() [Spans]string { return [Spans]string{"today", "7d", "30d", "1y"} }
 
 // Energy is what a kilowatt-hour stands for; zero is not told.
 type Energy struct {
@@ -229,22 +231,8 @@ func UsersOf(sums map[string]Use) []UserPast {
 	return users
 }
 
-// Sound reports whether all lists of a chart have one length, as drawing them
+// Sound reports whether all lists of a span have one length, as drawing them
 // needs; what was kept in a file may have been changed.
-func (p *HostPast) Sound() bool {
-	for _, s := range p.Spans {
-		for _, gpu := range s.GPUs {
-			for _, list := range gpu {
-				if len(list) != s.Len() {
-					return false
-				}
-			}
-		}
-	}
-	return true
-}
-
-// Sound is likewise.
 func (p *FleetPast) Sound() bool {
 	for _, s := range p.Spans {
 		if len(s.Steps) > 0 && len(s.At) != len(s.Steps)+1 {

@@ -36,7 +36,7 @@ func TestUnusedBookings(t *testing.T) {
 	b.Bookings = []board.Booking{*boardtest.Booked("atlas", []int{4}, "eva", boardtest.Now.Add(-24*time.Hour), boardtest.Now.Add(24*time.Hour), "")}
 	span := &in.History.Hosts["atlas"].Spans[1]
 	span.From = boardtest.Now.Truncate(2 * time.Hour).Add(2*time.Hour - 7*24*time.Hour)
-	gpu := span.GPUs[render.PastKey(&b.Hosts[0].GPUs[4])]
+	gpu := span.GPUs[b.Hosts[0].GPUs[4].Key()]
 	for i := range gpu[render.PastHeld] {
 		gpu[render.PastHeld][i] = 100
 		if i >= 76 { // the last 16 hours
@@ -60,14 +60,14 @@ func TestUnusedBookings(t *testing.T) {
 // A host with a thousand slices has the first of its bookings compared with them, not each with each.
 func TestUnusedBookingsOfManySlicesAreBounded(t *testing.T) {
 	b := &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{{Name: "atlas", GPUs: make([]board.GPU, 1000)}}}
-	span := render.PastSpan{From: boardtest.Now.Add(-7 * 24 * time.Hour), Step: 2 * time.Hour, GPUs: map[string]render.PastGPU{}}
+	span := render.PastSpan{From: boardtest.Now.Add(-7 * 24 * time.Hour), Seconds: 7200, GPUs: map[string]render.PastGPU{}}
 	past := &render.History{Hosts: map[string]*render.HostPast{"atlas": {}}}
 	for i := range b.Hosts[0].GPUs {
 		g := &b.Hosts[0].GPUs[i]
 		g.Index, g.UUID = i, fmt.Sprint("GPU-", i)
 		var gpu render.PastGPU
 		gpu[render.PastHeld] = make([]int16, render.PastSteps()[1])
-		span.GPUs[render.PastKey(g)] = gpu
+		span.GPUs[g.Key()] = gpu
 	}
 	past.Hosts["atlas"].Spans[1] = span
 	for i := range 400 { // those that come later were unused for longer

@@ -48,3 +48,16 @@ func TextWidth(s string) int {
 	}
 	return n
 }
+
+// WithSlices is how many GPUs and MIG slices there are of something, apart: "4", "1 MIG", "4 + 1 MIG"; "" for none.
+func WithSlices[N int | float64](gpus, slices N, text func(N) string) string {
+	switch {
+	case gpus == 0 && slices == 0:
+		return ""
+	case slices == 0:
+		return text(gpus)
+	case gpus == 0:
+		return text(slices) + " MIG"
+	}
+	return text(gpus) + " + " + text(slices) + " MIG"
+}

@@ -25,6 +25,8 @@ type Input struct {
 	Notice string
 	// HostNotes is the Markdown of hosts/<h>.md by host name.
 	HostNotes map[string]string
+	// Rendered is the HTML of notices and notes that is known already, by their Markdown.
+	Rendered map[string]string
 	// FreeMean2h, FreeMean24h and FreeMean1w are the mean numbers of GPUs that
 	// nobody used, as history knows them; nil where it does not.
 	FreeMean2h, FreeMean24h, FreeMean1w *float64

@@ -55,7 +55,7 @@ func UnusedBookings(b *board.Board, h *History) []UnusedBooking {
 			}
 			compared[bk.Host]++
 			u := UnusedBooking{Booking: bk, GPU: g}
-			gpu, seen := span.GPUs[PastKey(g)]
+			gpu, seen := span.GPUs[g.Key()]
 			// All of it counted from the beginning of the chart.
 			start, stop := time.Duration(0), time.Duration(math.MaxInt64)
 			if !bk.From.IsZero() {
@@ -70,7 +70,7 @@ func UnusedBookings(b *board.Board, h *History) []UnusedBooking {
 			if seen {
 				held = gpu[PastHeld]
 			}
-			u.count(held, span.Step, start, stop)
+			u.count(held, span.Step(), start, stop)
 			if u.Past > 0 {
 				out = append(out, u)
 			}

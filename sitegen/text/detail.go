@@ -85,8 +85,10 @@ func (t *textPage) detailHost(h *board.Host, gpus []*board.GPU) {
 func (t *textPage) detailGPU(h *board.Host, g *board.GPU) {
 	b := t.box()
 	inner := t.width - 6 // two spaces, two walls, and as much air on the right as the boxes leave
+	box := t.columns("", b.down, Column{Width: inner, Painted: true})
 	put := func(color, s string) {
-		t.buf.WriteString("  " + b.down + t.paint(color, textPad(s, inner, t.more)) + b.down + "\n")
+		t.buf.WriteString("  ")
+		t.put(box.Line(color, s))
 	}
 	stamp := ""
 	if !h.SnapshotAt.IsZero() {
@@ -100,13 +102,13 @@ func (t *textPage) detailGPU(h *board.Host, g *board.GPU) {
 	if free == nil && g.MemoryUsed != nil && g.MemoryTotal != nil {
 		free = new(*g.MemoryTotal - *g.MemoryUsed)
 	}
-	put("", fmt.Sprintf(" %18s  %16s  %12s  %11s", "memory used", "memory available", "gpu volatile", "temperature"))
-	put("", " "+strings.Join([]string{
-		textRight(number(t, g.MemoryUsed)+" / "+number(t, g.MemoryTotal)+"MiB", 18, t.more),
-		textRight(number(t, free)+"MiB", 16, t.more),
-		textRight(number(t, g.UtilizationGPU)+"%", 12, t.more),
-		textRight(number(t, g.Temperature)+t.degree, 11, t.more),
-	}, "  "))
+	readings := t.columns("  ", "",
+		Column{Title: "memory used", Width: 18, Right: true}, Column{Title: "memory available", Width: 16, Right: true},
+		Column{Title: "gpu volatile", Width: 12, Right: true}, Column{Title: "temperature", Width: 11, Right: true},
+	)
+	put("", " "+readings.Titles())
+	put("", " "+readings.Line("", number(t, g.MemoryUsed)+" / "+number(t, g.MemoryTotal)+"MiB",
+		number(t, free)+"MiB", number(t, g.UtilizationGPU)+"%", number(t, g.Temperature)+t.degree))
 	put("", "")
 	t.bar(put, g, inner)
 	put(textColor(g.State), "  "+t.detailState(g))
@@ -163,27 +165,21 @@ func (t *textPage) detailState(g *board.GPU) string {
 
 // tree lists the processes: program, user, pid, memory.
 func (t *textPage) tree(put func(color, s string), g *board.GPU, b textBox, inner int) {
+	room := inner - 2 - 3 - 1 - 1 - 8 - 1 - 10 - 1
+	table := t.columns(" ", "", Column{Width: 5}, Column{Width: room * 3 / 5}, Column{Width: 8, Right: true},
+		Column{Width: room - room*3/5 - 1}, Column{Width: 10, Right: true})
 	for i := range g.Processes {
 		p := &g.Processes[i]
 		twig := b.branch
 		if i == len(g.Processes)-1 {
 			twig = b.last
 		}
-		gone := p.Dead()
-		program := t.safe(cmp.Or(p.Program, "?"))
-		user := t.safe(p.Owner().String())
-		if gone {
-			user += " (gone)"
+		user, color := t.safe(p.Owner().String()), ""
+		if p.Dead() {
+			user, color = user+" (gone)", "31"
 		}
-		memory := number(t, p.UsedMemory) + "MiB"
-		room := inner - 2 - 3 - 1 - 1 - 8 - 1 - 10 - 1
-		row := "  " + twig + " " + textPad(program, room*3/5, t.more) + " " + textRight(strconv.Itoa(p.PID), 8, t.more) +
-			" " + textPad(user, room-room*3/5-1, t.more) + " " + textRight(memory, 10, t.more)
-		color := ""
-		if gone {
-			color = "31"
-		}
-		put(color, row)
+		program, memory := t.safe(cmp.Or(p.Program, "?")), number(t, p.UsedMemory)+"MiB"
+		put(color, table.Line("", "  "+twig, program, strconv.Itoa(p.PID), user, memory))
 		for _, c := range p.Children {
 			put("", "      child "+strconv.Itoa(c.PID)+" "+t.safe(c.Owner().String())+" "+t.safe(c.Program))
 		}
@@ -196,7 +192,7 @@ func (t *textPage) tree(put func(color, s string), g *board.GPU, b textBox, inne
 // headline is the length of the headline.
 func textHost(h *board.Host, zone *time.Location) (content []byte, headline int) {
 	t := newTextPage(&board.Board{GeneratedAt: h.SnapshotAt}, Options{Detail: true, Zone: zone})
-	text := fmt.Sprintf("%s: %d of %d GPUs free", t.safe(h.Name), h.Free, h.CountUnits())
+	text := t.safe(h.Name) + ": " + h.Totals.FreeOf() + " free"
 	if silence := t.silence(h); silence != "" {
 		text += ", " + silence
 	}

@@ -1,7 +1,6 @@
 package text
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -23,23 +22,15 @@ import (
 // cut that fits. It returns the writer's error.
 func List(w io.Writer, b *board.Board, opt Options) error {
 	t := newTextPage(b, opt)
-	cols, rows := t.listTable(true)
-	if listWidth(cols) > t.width {
-		cols, rows = t.listTable(false)
-		listShrink(cols, t.width)
+	table, rows := t.listTable(true)
+	if !table.Fit(rows) {
+		table, rows = t.listTable(false)
+		table.Fit(rows)
 	}
-	t.listRow(cols, nil, board.Free)
-	rule := make([]string, len(cols))
-	for i, c := range cols {
-		rule[i] = strings.Repeat("-", c.width)
-	}
-	t.listRow(cols, rule, board.Free)
-	n := 0
-	for i := range b.Hosts {
-		for g := range b.Hosts[i].Rows() {
-			t.listRow(cols, rows[n], g.State)
-			n++
-		}
+	t.put(table.Titles())
+	t.put(table.Rule())
+	for i, g := range t.listed() {
+		t.put(table.Line(textColor(g.State), rows[i]...))
 	}
 	for _, g := range b.Units() {
 		why := t.why(g)
@@ -82,81 +73,30 @@ func Why(b *board.Board, g *board.GPU, opt Options) string {
 	return newTextPage(b, opt).why(g)
 }
 
-func (t *textPage) listTable(wide bool) ([]textColumn, [][]string) {
-	cols := []textColumn{
-		{title: "", right: true}, {title: "status", least: 3}, {title: "type", least: 8}, {title: "util.", right: true}, {title: "mem", right: true},
-		{title: "temp.", right: true}, {title: "MHz", right: true}, {title: "users", least: 5}, {title: "since", least: 5}, {title: "pids", least: 5}, {title: "cmd", least: 4},
-	}
-	if !wide {
-		cols[1].title = ""
-	}
-	var rows [][]string
+// listed are the GPUs and slices of all hosts.
+func (t *textPage) listed() (rows []*board.GPU) {
 	for i := range t.b.Hosts {
-		for g := range t.b.Hosts[i].Rows() {
-			rows = append(rows, t.listCells(g, wide))
-		}
+		rows = slices.AppendSeq(rows, t.b.Hosts[i].Rows())
 	}
-	for i := range cols {
-		cols[i].width = render.TextWidth(cols[i].title)
-		for _, row := range rows {
-			cols[i].width = max(cols[i].width, render.TextWidth(row[i]))
-		}
-		if cols[i].least == 0 {
-			cols[i].least = cols[i].width
-		}
-	}
-	return cols, rows
+	return rows
 }
 
-func listWidth(cols []textColumn) int {
-	n := 2 * (len(cols) - 1)
-	for _, c := range cols {
-		n += c.width
+// listTable is the table with its rows. Unless it is wide, a state is shown by its mark alone.
+func (t *textPage) listTable(wide bool) (table *Table, rows [][]string) {
+	table = t.columns("  ", "",
+		Column{Right: true}, Column{Title: "status", Least: 3, Painted: true}, Column{Title: "type", Least: 8},
+		Column{Title: "util.", Right: true}, Column{Title: "mem", Right: true},
+		Column{Title: "temp.", Right: true}, Column{Title: "MHz", Right: true},
+		Column{Title: "users", Least: 5}, Column{Title: "since", Least: 5},
+		Column{Title: "pids", Least: 5}, Column{Title: "cmd", Least: 4},
+	)
+	if !wide {
+		table.Columns[1].Title = ""
 	}
-	return n
-}
-
-// listShrink takes from the widest of the columns that may give, until all fits
-// or none may give any more.
-func listShrink(cols []textColumn, width int) {
-	for listWidth(cols) > width {
-		widest := -1
-		for i, c := range cols {
-			if c.width > c.least && (widest < 0 || c.width > cols[widest].width) {
-				widest = i
-			}
-		}
-		if widest < 0 {
-			return
-		}
-		cols[widest].width--
+	for _, g := range t.listed() {
+		rows = append(rows, t.listCells(g, wide))
 	}
-}
-
-// listRow writes a row, nil for the titles. Nothing is wider than the page, and
-// no blank ends a line.
-func (t *textPage) listRow(cols []textColumn, cells []string, s board.State) {
-	var line bytes.Buffer
-	room := t.width
-	for i, c := range cols {
-		cell := c.title
-		if cells != nil {
-			cell = cells[i]
-		}
-		if i > 0 {
-			line.WriteString("  ")
-			room -= 2
-		}
-		c.width = min(c.width, max(room, 0))
-		cell = t.cell(c, cell)
-		room -= c.width
-		if i == 1 && cells != nil && strings.HasPrefix(cell, "[") {
-			cell = t.paint(textColor(s), strings.TrimRight(cell, " ")) + strings.Repeat(" ", len(cell)-len(strings.TrimRight(cell, " ")))
-		}
-		line.WriteString(cell)
-	}
-	t.buf.Write(bytes.TrimRight(line.Bytes(), " "))
-	t.buf.WriteByte('\n')
+	return table, rows
 }
 
 // listMark is the state in three characters.

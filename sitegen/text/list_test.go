@@ -103,7 +103,7 @@ func TestMarks(t *testing.T) {
 func TestReasonInTheList(t *testing.T) {
 	b := &board.Board{GeneratedAt: boardtest.Now}
 	dead, alive := false, true
-	ann := board.Process{Process: snapshot.Process{PID: 7, User: "ann", Program: "train.py", Type: snapshot.Compute, Alive: &alive}, Person: "ann"}
+	ann := board.Process{Process: snapshot.Process{PID: 7, User: "ann", Program: "train.py", Type: snapshot.Compute, Alive: &alive}, Person: "ann", Computes: true}
 	gone := board.Process{Process: snapshot.Process{PID: 9305, Type: snapshot.Compute, Alive: &dead, Children: []snapshot.Child{{PID: 9400, User: "bob"}, {PID: 9401, User: "root"}}}}
 	eva := boardtest.Booked("gpu01", []int{0}, "eva", boardtest.At(0, -1, 0), boardtest.At(0, 2, 0), "sweep")
 	for _, c := range []struct {
@@ -116,7 +116,7 @@ func TestReasonInTheList(t *testing.T) {
 		{"busy", board.GPU{State: board.Busy, Processes: []board.Process{ann, ann}, Since: boardtest.At(-2, -1, 0)}, "busy: ann (train.py), for 2 days"},
 		{"busy, by whom nobody knows", board.GPU{State: board.Busy, Reason: board.ReasonUtilization}, "busy: unknown: busy, user unknown"},
 		{"its memory is in use, by whom nobody knows", board.GPU{State: board.InUse, Reason: board.ReasonMemory, Booking: eva}, "in-use: unknown: memory in use, user unknown; booked by eva until 11:42 (sweep)"},
-		{"a process without a user", board.GPU{State: board.Busy, Processes: []board.Process{{Process: snapshot.Process{PID: 7, Program: "train.py"}}}}, "busy: unknown (train.py)"},
+		{"a process without a user", board.GPU{State: board.Busy, Processes: []board.Process{{Process: snapshot.Process{PID: 7, Program: "train.py"}, Computes: true}}}, "busy: unknown (train.py)"},
 		{"an error", board.GPU{State: board.Lost, Reason: board.ReasonError}, "lost: the driver reports an error"},
 		{"row remapping failed", board.GPU{State: board.Lost, Reason: board.ReasonRemap}, "lost: faulty memory: row remapping failed"},
 		{"errors", board.GPU{State: board.Lost, Reason: board.ReasonECC}, "lost: uncorrectable memory errors; reset the GPU to repair"},

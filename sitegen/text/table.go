@@ -7,31 +7,17 @@ import (
 	"strings"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 )
-
-// A textColumn is one column of a table; least is how narrow [List] may make it.
-type textColumn struct {
-	title        string
-	width, least int
-	right        bool
-}
-
-// cell is a text as wide as its column.
-func (t *textPage) cell(c textColumn, s string) string {
-	if c.right {
-		return textRight(s, c.width, t.more)
-	}
-	return textPad(s, c.width, t.more)
-}
 
 // textWide is the width from which the table has columns of its own for who,
 // since when, with what and the reservation.
 const textWide = 140
 
-// columns are as wide as the board needs, and what is left is for the state:
-// a fleet of short names has room for long models.
-func (t *textPage) columns() []textColumn {
+// overview is the table without rows. Its columns are as wide as the board needs, and what is
+// left is for the state: a fleet of short names has room for long models.
+func (t *textPage) overview() *Table {
 	host, gpu := 4, 8
 	for i := range t.b.Hosts {
 		h := &t.b.Hosts[i]
@@ -45,20 +31,25 @@ func (t *textPage) columns() []textColumn {
 		rest := t.width - 7 - memory - 6 - 6
 		host = min(host, rest/4)
 		gpu = min(gpu, rest-host-min(22, rest/2))
-		return []textColumn{
-			{title: "host", width: host}, {title: "gpu", width: gpu}, {title: "memory usage", width: memory, right: true},
-			{title: "volat.", width: 6, right: true}, {title: "temp.", width: 6, right: true}, {title: "state", width: rest - host - gpu},
-		}
+		return t.columns("|", "|",
+			Column{Title: "host", Width: host}, Column{Title: "gpu", Width: gpu},
+			Column{Title: "memory usage", Width: memory, Right: true}, Column{Title: "volat.", Width: 6, Right: true},
+			Column{Title: "temp.", Width: 6, Right: true},
+			Column{Title: "state", Width: rest - host - gpu, Painted: true},
+		)
 	}
 	host, gpu = min(max(host, 18), 24), min(max(gpu, 24), 28)
 	rest := t.width - 11 - (host + gpu + 17 + 8 + 7 + 12)
 	who, since := rest/4, 12
 	program := (rest - who - since) / 3
-	return []textColumn{
-		{title: "host", width: host}, {title: "gpu", width: gpu}, {title: "memory usage", width: 17, right: true},
-		{title: "volat.", width: 8, right: true}, {title: "temp.", width: 7, right: true}, {title: "state", width: 12}, {title: "who", width: who},
-		{title: "since", width: since}, {title: "program", width: program}, {title: "reservation", width: rest - who - since - program},
-	}
+	return t.columns("|", "|",
+		Column{Title: "host", Width: host}, Column{Title: "gpu", Width: gpu},
+		Column{Title: "memory usage", Width: 17, Right: true}, Column{Title: "volat.", Width: 8, Right: true},
+		Column{Title: "temp.", Width: 7, Right: true}, Column{Title: "state", Width: 12, Painted: true},
+		Column{Title: "who", Width: who}, Column{Title: "since", Width: since},
+		Column{Title: "program", Width: program},
+		Column{Title: "reservation", Width: rest - who - since - program},
+	)
 }
 
 func (t *textPage) gpuName(g *board.GPU) string {
@@ -71,83 +62,68 @@ func (t *textPage) gpuName(g *board.GPU) string {
 // table is the overview: one row for each GPU, one for each host that is not up.
 func (t *textPage) table() {
 	t.headline()
-	cols := t.columns()
-	t.tableRule(cols)
-	for _, c := range cols {
-		t.buf.WriteString("|" + textPad(c.title, c.width, t.more))
-	}
-	t.buf.WriteString("|\n")
-	t.tableRule(cols)
-	any := t.eachShown(func(_ int, h *board.Host, gpus []*board.GPU) { t.tableHost(cols, h, gpus) })
+	table := t.overview()
+	t.put(table.Rule())
+	t.put(table.Titles())
+	t.put(table.Rule())
+	any := t.eachShown(func(_ int, h *board.Host, gpus []*board.GPU) { t.tableHost(table, h, gpus) })
 	if !any {
-		t.hostRow(cols, t.dash, nothing)
+		t.hostRow(table, t.dash, nothing)
 	}
-	t.tableRule(cols)
+	t.put(table.Rule())
 	t.notes()
 }
 
 // tableHost is the rows of one host.
-func (t *textPage) tableHost(cols []textColumn, h *board.Host, gpus []*board.GPU) {
+func (t *textPage) tableHost(table *Table, h *board.Host, gpus []*board.GPU) {
 	name, why := t.safe(h.Name), ""
 	if p := h.Unread(); p != nil {
 		why = ": " + t.safe(p.Message)
 	}
 	if silence := t.silence(h); silence != "" {
-		t.hostRow(cols, name, silence+t.countGPUs(gpus)+why)
+		t.hostRow(table, name, silence+t.countGPUs(gpus)+why)
 		if h.State != board.Maintenance {
 			return
 		}
 		name = ""
 	} else if len(gpus) == 0 {
-		t.hostRow(cols, name, "no GPUs known"+why)
+		t.hostRow(table, name, "no GPUs known"+why)
 	}
 	for _, g := range gpus {
-		t.gpuRow(cols, name, g)
+		t.put(table.Line(textColor(g.State), t.gpuCells(name, g)...))
 		name = ""
 	}
 }
 
 func (t *textPage) countGPUs(gpus []*board.GPU) string {
-	n := 0
+	whole, slices := 0, 0
 	for _, g := range gpus {
-		if len(g.Slices) == 0 {
-			n++
+		switch {
+		case g.Slice != nil:
+			slices++
+		case len(g.Slices) == 0:
+			whole++
 		}
 	}
-	if n == 0 {
+	switch {
+	case whole+slices == 0:
 		return ""
+	case slices == 0:
+		return " (" + board.Number(whole, "GPU") + ")"
+	case whole == 0:
+		return " (" + board.Number(slices, "MIG slice") + ")"
 	}
-	return " (" + board.Number(n, "GPU") + ")"
-}
-
-func (t *textPage) tableRule(cols []textColumn) {
-	for _, c := range cols {
-		t.buf.WriteString("+" + strings.Repeat("-", c.width))
-	}
-	t.buf.WriteString("+\n")
-}
-
-// row writes cells, the one of the state in its colour.
-func (t *textPage) row(cols []textColumn, cells []string, color string) {
-	for i, c := range cols {
-		cell := t.cell(c, cells[i])
-		if c.title == "state" {
-			cell = t.paint(color, cell)
-		}
-		t.buf.WriteString("|" + cell)
-	}
-	t.buf.WriteString("|\n")
+	return " (" + board.Number(whole, "GPU") + ", " + board.Number(slices, "MIG slice") + ")"
 }
 
 // hostRow is a host without rows of GPUs: its name and one text over the rest.
-func (t *textPage) hostRow(cols []textColumn, name, text string) {
-	rest := t.width - 3 - cols[0].width
-	t.buf.WriteString("|" + textPad(name, cols[0].width, t.more) + "|")
-	t.buf.WriteString(t.paint("2", textPad(" "+text, rest, t.more)))
-	t.buf.WriteString("|\n")
+func (t *textPage) hostRow(table *Table, name, text string) {
+	host := table.Columns[0]
+	row := t.columns("|", "|", host, Column{Width: t.width - 3 - host.Width, Painted: true})
+	t.put(row.Line("2", name, " "+text))
 }
 
-func (t *textPage) gpuRow(cols []textColumn, host string, g *board.GPU) {
+func (t *textPage) gpuCells(host string, g *board.GPU) []string {
 	cells := []string{
 		host,
 		t.gpuName(g),
@@ -155,10 +131,8 @@ func (t *textPage) gpuRow(cols []textColumn, host string, g *board.GPU) {
 		number(t, g.UtilizationGPU) + " %",
 		number(t, g.Temperature) + " " + t.degree,
 	}
-	color := textColor(g.State)
 	if t.width < textWide {
-		t.row(cols, append(cells, " "+t.stateWords(g)), color)
-		return
+		return append(cells, " "+t.stateWords(g))
 	}
 	since := ""
 	if !g.Since.IsZero() {
@@ -166,13 +140,13 @@ func (t *textPage) gpuRow(cols []textColumn, host string, g *board.GPU) {
 	}
 	who := t.people(g)
 	if d := g.IdleFor(t.b.GeneratedAt); d > 0 && who != "" {
-		who += " (idle " + board.Span(d) + ")"
+		who += " (idle " + snapshot.Length(d) + ")"
 	}
 	state, programs := string(g.State), t.programs(g)
 	if words := slicesFree(g); words != "" { // and the rest stands with its slices
 		state, who, since, programs = strings.TrimPrefix(words, "slices: "), "", "", ""
 	}
-	t.row(cols, append(cells, " "+state, " "+who, since, " "+programs, " "+t.reservation(g)), color)
+	return append(cells, " "+state, " "+who, since, " "+programs, " "+t.reservation(g))
 }
 
 // number writes a reading, or a dash where it is not known.
@@ -212,7 +186,7 @@ func (t *textPage) stateWords(g *board.GPU) string {
 		s = strings.TrimSpace(s + " " + people)
 	}
 	if d := g.IdleFor(t.b.GeneratedAt); d > 0 {
-		s += " idle " + board.Span(d)
+		s += " idle " + snapshot.Length(d)
 	}
 	return s
 }

@@ -27,7 +27,7 @@ type Options struct {
 	// What to show. An empty filter is none.
 	Hosts []string // these hosts only
 	Free  bool     // free GPUs only
-	User  string   // GPUs that this person (or login) uses or has booked
+	User  string   // GPUs that this person (or login) uses, has booked, or left memory on
 	Model string   // GPUs whose name contains this, in any case
 }
 
@@ -119,20 +119,26 @@ func textColor(s board.State) string {
 	}
 }
 
-// paint puts text that is already as wide as it shall be into a colour.
-func (t *textPage) paint(color, s string) string {
-	if !t.opt.Color || color == "" {
-		return s
-	}
-	return "\x1b[" + color + "m" + s + "\x1b[0m"
-}
-
 func (t *textPage) safe(s string) string { return textSafe(s, t.opt.ASCII) }
 
-// line writes one line of plain text, cut to the width.
-func (t *textPage) line(color, s string) {
-	t.buf.WriteString(t.paint(color, textCut(s, t.width, t.more)))
+// columns is a table with the look of the page.
+func (t *textPage) columns(gap, edge string, columns ...Column) *Table {
+	return &Table{Columns: columns, Width: t.width, Gap: gap, Edge: edge, Color: t.opt.Color, More: t.more}
+}
+
+// put writes one line that is as wide as it shall be.
+func (t *textPage) put(line string) {
+	t.buf.WriteString(line)
 	t.buf.WriteByte('\n')
+}
+
+// line writes one line of text, cut to the width.
+func (t *textPage) line(color, s string) {
+	s = textCut(s, t.width, t.more)
+	if t.opt.Color {
+		s = paint(color, s)
+	}
+	t.put(s)
 }
 
 // moment is short where it can be: today's carry no date.
@@ -152,7 +158,7 @@ func (t *textPage) moment(at time.Time) string {
 // which kind.
 func (t *textPage) headline() {
 	totals := t.b.Totals
-	s := fmt.Sprintf("%d of %d GPUs free", totals.Free(), totals.GPUs)
+	s := totals.FreeOf() + " free"
 	var kinds []string
 	for _, m := range t.b.Models {
 		if m.Free > 0 {
@@ -163,7 +169,7 @@ func (t *textPage) headline() {
 		s += ": " + strings.Join(kinds, ", ")
 	}
 	color := "1;32"
-	if totals.Free() == 0 {
+	if len(t.b.FreeNow) == 0 {
 		color = "1;33"
 	}
 	t.line(color, s)
@@ -219,11 +225,7 @@ func (t *textPage) shows(g *board.GPU) bool {
 	if o.User == "" {
 		return true
 	}
-	named := func(name string) bool { return name == o.User }
-	return g.Booking != nil && named(g.Booking.Name) ||
-		slices.ContainsFunc(g.Computing(), func(p *board.Process) bool { return p.Of(named) }) ||
-		slices.ContainsFunc(board.PeopleOf(g.Left()), named) ||
-		slices.ContainsFunc(g.Others, func(b board.Booking) bool { return named(b.Name) })
+	return g.Of(func(name string) bool { return name == o.User })
 }
 
 // hostShown reports whether a host is shown, and which of its GPUs and slices. A
@@ -234,23 +236,10 @@ func (t *textPage) hostShown(h *board.Host) (gpus []*board.GPU, shown bool) {
 	if len(o.Hosts) > 0 && !slices.Contains(o.Hosts, h.Name) {
 		return nil, false
 	}
-	for i := range h.GPUs {
-		g := &h.GPUs[i]
-		if len(g.Slices) == 0 {
-			if t.shows(g) {
-				gpus = append(gpus, g)
-			}
-			continue
-		}
-		before := len(gpus)
-		gpus = append(gpus, g)
-		for j := range g.Slices {
-			if t.shows(&g.Slices[j]) {
-				gpus = append(gpus, &g.Slices[j])
-			}
-		}
-		if len(gpus) == before+1 {
-			gpus = gpus[:before]
+	for g := range h.Rows() {
+		one := len(g.Slices) == 0 && t.shows(g)
+		if one || slices.ContainsFunc(g.Slices, func(m board.GPU) bool { return t.shows(&m) }) {
+			gpus = append(gpus, g)
 		}
 	}
 	filtered := o.Free || o.Model != "" || o.User != ""

@@ -107,7 +107,7 @@ func TestColorChangesNoWord(t *testing.T) {
 
 func TestStatusFirstLineIsTheHeadline(t *testing.T) {
 	first, _, _ := strings.Cut(textStatus(t, boardtest.Lab().Board, Options{ASCII: true}), "\n")
-	if want := "6 of 34 GPUs free: 2 x H100 80 GB, 2 x A100 40 GB, 1 x A100 1g.5gb, 1 x RTX 309~"; first != want {
+	if want := "5 of 31 GPUs and 1 of 3 MIG slices free: 2 x H100 80 GB, 2 x A100 40 GB, 1 x RT~"; first != want {
 		t.Errorf("headline %q, want %q", first, want)
 	}
 }

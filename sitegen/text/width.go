@@ -68,3 +68,11 @@ func textRight(s string, n int, more string) string {
 	s = textCut(s, n, more)
 	return strings.Repeat(" ", max(0, n-render.TextWidth(s))) + s
 }
+
+// paint puts text into a colour.
+func paint(color, s string) string {
+	if color == "" {
+		return s
+	}
+	return "\x1b[" + color + "m" + s + "\x1b[0m"
+}

@@ -52,6 +52,7 @@ function markGlyph(use) {
 }
 
 function markBookings() {
+  findForm();
   markOwnRows();
   markJustBooked();
 }

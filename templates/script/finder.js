@@ -198,14 +198,15 @@ function markRows(host) {
   for (const row of findAll(".r.mig", host.line)) {
     row.hidden = true;
   }
-  findAll(".r:not(.mig)", host.line).forEach((row, i) => {
-    const hit = everything || host.gpus[i]?.hit;
+  const hits = new Set(host.gpus.filter((gpu) => gpu.hit).map((gpu) => gpu.index));
+  for (const row of findAll(".r:not(.mig)", host.line)) {
+    const hit = everything || hits.has(row.querySelector(".i").textContent.trim());
     row.hidden = !hit;
     const partitioned = hit && row.dataset.of && byID(row.dataset.of);
     if (partitioned) {
       partitioned.hidden = false;
     }
-  });
+  }
 }
 
 // The tooltip of a glyph says whose GPU it is.

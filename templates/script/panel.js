@@ -1,16 +1,23 @@
-// The panel of a row composes what to type and what to paste to book that GPU, and holds it
-// against the bookings that the page knows of. What was typed counts for all panels, so that
-// renewing the page loses nothing.
+// The panel of a row says who has booked that GPU, and composes what to type to book it. Where a
+// server answers for the booking form, it reads the times as they are typed. What was typed
+// counts for all panels, so that renewing the page loses nothing.
 const {
-  words, root, setups, byID, findAll, makeElement, recall, remember,
-  setParameters, setPageParameters, request, fetchPage, adopt, addCopyButtons, labelCopyButton,
+  words, root, online, setups, byID, findAll, makeElement, makeButton, makeSVG, recall,
+  remember, setParameters, setPageParameters, request, fetchPage, adopt, labelCopyButton,
 } = window.gpuboard;
 
-const wish = { name: recall("name") || "", from: "", until: "2d", comment: "" };
+const wish = { name: recall("name") || "", from: "", until: "", comment: "" };
+const askers = new WeakMap(); // by panel: what asks the server
+const answers = new WeakMap(); // by panel: its latest answer
 let formServed = null; // whether a server answers for the booking form; null is not known
 
 const hostOf = (row) => row.closest(".host").id;
 const gpuOf = (row) => row.dataset.u || row.querySelector(".i").textContent.trim();
+
+function placeOf(panel) {
+  const row = panel.closest(".r");
+  return hostOf(row) + ":" + gpuOf(row);
+}
 
 function bookingsOf(panel) {
   return findAll("i", panel).map(({ dataset }) => ({
@@ -20,87 +27,90 @@ function bookingsOf(panel) {
   }));
 }
 
+function isOwn(booking) {
+  const name = wish.name.trim().toLowerCase();
+  return name !== "" && booking.name.toLowerCase() === name;
+}
+
+function bookingText({ name, from, until }) {
+  const end = until === Infinity ? bookWords.openEnd : brief(until);
+  return fill(bookWords.taken, name, brief(Math.max(from, now())) + " – " + end);
+}
+
+// listBookings says who else has booked the GPU, and marks what is in the way of the times that
+// the server has read.
+function listBookings(panel) {
+  const answer = answers.get(panel) ?? {};
+  const from = Date.parse(answer.from);
+  const until = answer.until === "never" ? Infinity : Date.parse(answer.until);
+  const others = bookingsOf(panel).filter((b) => b.until > now() && !isOwn(b));
+  const lines = others.map((b) => {
+    return makeElement("li", b.from < until && b.until > from ? "bad" : "", bookingText(b));
+  });
+  panel.querySelector(".due").replaceChildren(
+    ...(lines.length > 0 ? lines : [makeElement("li", "d", bookWords.never)]),
+  );
+}
+
 function compose(panel) {
-  const row = panel.closest(".r");
-  const place = hostOf(row) + ":" + gpuOf(row);
-  const says = panel.querySelector(".says");
-  const link = panel.querySelector("a");
-  const { from, until, problem } = readTimes(wish);
-  const overlapping = until ? bookingsOf(panel).filter((b) => overlaps(b, from, until)) : [];
-  const clash = overlapping.find((b) => !isOwn(b, wish));
-
-  link.href = formAddress(link.href, place, from, until);
-  if (formServed) {
-    const own = overlapping.some((b) => isOwn(b, wish));
-    link.textContent = own ? bookWords.extend : bookWords.here;
-    if (own && !panel.querySelector(".standing")) {
-      addOwn(panel, link.href).catch(() => {}); // the link leads to them
-    }
-  }
-
-  says.className = problem || clash ? "says bad" : "says d";
-  if (problem) {
-    says.textContent = problem;
+  const link = panel.querySelector(":scope > p > a");
+  const address = new URL(link.href);
+  const typed = Object.entries(wish).map(([name, text]) => [name, text.trim()]);
+  setParameters(address, { at: placeOf(panel), ...Object.fromEntries(typed) });
+  link.href = address.href;
+  composeCommand(panel, {});
+  listBookings(panel);
+  if (!formServed) {
     return;
   }
-  if (clash) {
-    says.textContent = clashText(clash, from);
-  } else {
-    says.textContent = until === Infinity ? bookWords.never : fill(bookWords.free, brief(until));
-  }
 
-  const [command, json] = findAll("code", panel);
-  const program = command.textContent.split(" book ")[0];
-  command.textContent = bookCommand(program, [place], wish, from, until);
-  json.textContent = bookingJSON(hostOf(row), gpuOf(row), from, until);
-  labelCopyButton(command);
-  labelCopyButton(json);
+  const own = bookingsOf(panel).some((b) => b.until > now() && isOwn(b));
+  link.textContent = own ? bookWords.extend : bookWords.here;
+  if (own && !panel.querySelector(".standing")) {
+    addOwn(panel, link.href).catch(() => {}); // the link leads to them
+  }
+  askers.get(panel)(wish.from, wish.until || panel.dataset.until);
 }
 
-// formAddress is the address of the form, which begins with what was typed.
-function formAddress(address, place, from, until) {
-  const url = new URL(address);
-  setParameters(url, {
-    at: place,
-    from: exact(wish.from, from),
-    until: exact(wish.until, until),
-    name: wish.name.trim(),
+// composeCommand puts what is typed into the command. Where the server has read it in another
+// zone than the command would, the command gets the moments.
+function composeCommand(panel, answer) {
+  const exact = answer.zone && answer.zone !== root.dataset.zone;
+  const textOf = (name) => (exact && wish[name].trim() && answer[name]) || wish[name].trim();
+  const [command, entry] = findAll("code", panel);
+  command.textContent = bookCommand(command.textContent.split(" book ")[0], [placeOf(panel)], {
+    from: textOf("from"),
+    [wish.until.trim() ? "until" : panel.dataset.flag]: textOf("until") || panel.dataset.until,
+    name: wish.name.trim() || bookWords.noName,
     comment: wish.comment.trim(),
   });
-  return url.href;
-}
-
-// bookingJSON is the line for the bookings file.
-function bookingJSON(host, gpu, from, until) {
-  const booking = {
-    name: wish.name.trim() || bookWords.noName,
-    from: wish.from.trim() ? stamp(from) : undefined,
-    date: until === Infinity ? undefined : stamp(until),
-    comment: wish.comment.trim() || undefined,
-  };
-  const fields = Object.entries(booking)
-    .filter(([, value]) => value !== undefined)
-    .map(([key, value]) => JSON.stringify(key) + ": " + JSON.stringify(value));
-  return JSON.stringify(host) + ": { " + JSON.stringify(gpu) + ": { " + fields.join(", ") + " } }";
+  labelCopyButton(command);
+  if (entry) { // it has a time of its own
+    entry.closest("p").hidden = Boolean(wish.from.trim() || wish.until.trim());
+  }
 }
 
 // addFields puts the fields and the answer to them into a panel.
 function addFields(panel) {
+  const proposed = / --(for|until) (\S+) /.exec(panel.querySelector("code").textContent);
+  [, panel.dataset.flag, panel.dataset.until] = proposed;
   const fields = makeElement("p", "wish");
+  panel.querySelector("p").before(makeElement("ul", "due"), fields);
   for (const name of Object.keys(wish)) {
     fields.append(makeField(panel, name));
   }
-  const says = makeElement("p", "says d");
+  const says = makeElement("p", "says");
   says.setAttribute("role", "status");
-
-  // Without the script, the page that the link leads to says what to paste.
-  if (findAll("code", panel).length < 2) {
-    const line = makeElement("p");
-    line.append(makeElement("code", "copy"));
-    panel.lastElementChild.before(line);
-    addCopyButtons();
-  }
-  panel.querySelector("p").before(fields, says);
+  fields.after(says);
+  askers.set(panel, makeAsker(root.dataset.root + "book/times.json", (answer) => {
+    answers.set(panel, answer);
+    showAnswer(says, answer);
+    for (const zone of findAll(".zone", panel)) {
+      zone.textContent = answer.zone ?? root.dataset.zone;
+    }
+    composeCommand(panel, answer);
+    listBookings(panel);
+  }));
 }
 
 function makeField(panel, name) {
@@ -118,6 +128,14 @@ function makeField(panel, name) {
     compose(panel);
   });
   label.append(input);
+  if (name === "from" || name === "until") {
+    const zone = makeElement("span", "zone", root.dataset.zone);
+    zone.lang = "en";
+    input.before(zone);
+    input.value ||= name === "until" ? panel.dataset.until : "";
+    input.maxLength = 100;
+    addPicker(input, bookWords.pick);
+  }
   return label;
 }
 
@@ -125,29 +143,31 @@ function makeField(panel, name) {
 // extend and to release.
 async function addOwn(panel, address) {
   const list = makeElement("ul", "standing");
-  panel.querySelector(".wish").before(list);
+  const refusal = makeElement("p", "says bad");
+  refusal.setAttribute("role", "status");
+  panel.querySelector(".wish").before(list, refusal);
   const page = await fetchPage(address);
   list.append(...findAll(".standing li:has(form)", page).map((line) => adopt(line, address)));
   list.addEventListener("submit", (event) => {
     event.preventDefault();
-    send(address, event).catch(() => {
+    send(address, event, refusal).catch(() => {
       location.href = address;
     });
   });
 }
 
-// send sends a form, which the policy of the page forbids the browser to do by itself.
-async function send(address, { target, submitter }) {
+// send sends a form, which the policy of the page forbids the browser to do by itself, and says
+// why it was refused.
+async function send(address, { target, submitter }, refusal) {
   const fields = new URLSearchParams(new FormData(target, submitter));
+  fields.set("zone", viewerZone);
   const response = await fetch(address, { method: "POST", body: fields });
   if (response.redirected) {
     location.href = response.url;
     return;
   }
   const answer = new DOMParser().parseFromString(await response.text(), "text/html");
-  const says = target.closest(".bkp").querySelector(".says");
-  says.className = "says bad";
-  says.textContent = answer.getElementById("_say").textContent;
+  refusal.textContent = answer.getElementById("_say").textContent;
 }
 
 // askForForm asks whether a server answers for the booking form, and who the viewer is to it.
@@ -169,6 +189,14 @@ async function askForForm() {
   markOwnRows();
 }
 
+function findForm() {
+  if (formServed === null && online) {
+    askForForm().catch(() => {
+      formServed = null; // asked again with the next panel or renewal
+    });
+  }
+}
+
 document.addEventListener("toggle", ({ target: panel }) => {
   if (!panel.open || !panel.classList?.contains("bkp")) {
     return;
@@ -177,9 +205,5 @@ document.addEventListener("toggle", ({ target: panel }) => {
     addFields(panel);
   }
   compose(panel);
-  if (formServed === null && location.protocol !== "file:") {
-    askForForm().catch(() => {
-      formServed = null; // asked again with the next panel
-    });
-  }
+  findForm();
 }, true);

@@ -49,7 +49,7 @@ function renew(fresh) {
     return;
   }
   const main = byID("_main");
-  const free = countFree();
+  const free = headline();
   const focus = placeOf(document.activeElement ?? document.body);
   const open = findAll("details[open]", main).map(placeOf);
   const closed = findAll("details:not([open])", main).map(placeOf);
@@ -74,12 +74,13 @@ function renew(fresh) {
   setOpen(closed, false);
   elementAt(focus)?.focus({ preventScroll: true });
   scrollTo(scrollX, scrollY);
-  if (countFree() !== free && pageKind === "index" && !staleness) {
-    showMessage("vh", fill(words.nowFree, countFree()));
+  if (headline() !== free && pageKind === "index" && !staleness) {
+    showMessage("vh", headline());
   }
 }
 
-const countFree = () => findAll(".r.free").length;
+// headline is what the page says of how many are free.
+const headline = () => document.querySelector(".headline em")?.textContent;
 
 function setOpen(places, open) {
   for (const details of places.map(elementAt)) {
@@ -90,14 +91,17 @@ function setOpen(places, open) {
 }
 
 // placeOf is a place in the page that survives its renewal: the nearest id, and which of the
-// elements of its kind below that; -1 is the one with the id.
+// elements of its kind below that, within the cells of one column if it is in a table; -1 is the
+// one with the id.
 function placeOf(element) {
   const near = element.closest("[id]") ?? document.body;
-  const position = near === element ? -1 : findAll(element.tagName, near).indexOf(element);
-  return { id: near.id, tag: element.tagName, position };
+  const column = element.closest("td[class],th[class]");
+  const kind = (column ? "." + column.classList[0] + " " : "") + element.tagName;
+  const position = near === element ? -1 : findAll(kind, near).indexOf(element);
+  return { id: near.id, kind, position };
 }
 
-function elementAt({ id, tag, position }) {
+function elementAt({ id, kind, position }) {
   const near = id ? byID(id) : document.body;
-  return near && position >= 0 ? findAll(tag, near)[position] : near;
+  return near && position >= 0 ? findAll(kind, near)[position] : near;
 }

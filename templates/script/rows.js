@@ -42,6 +42,7 @@ async function fetchRows(line) {
   const rows = adopt(page.querySelector(".rows"), address);
   fetchedRows.set(current.id, { rows, news: newsOf(current) });
   putRows(current, rows);
+  setups.forEach((setup) => setup());
   makeSortable();
   applySearch();
 }

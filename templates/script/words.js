@@ -12,7 +12,6 @@ const words = {
   foundBookingsHere: '{{t "js.found.here"}}',
   foundGPUs: '{{t "js.hidden"}}',
   late: '{{t "js.late"}}',
-  nowFree: '{{t "js.free"}}',
   oldTitle: '{{t "js.oldtitle"}}',
   pause: '{{t "js.pause"}}',
   resume: '{{t "js.resume"}}',

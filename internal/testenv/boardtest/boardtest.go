@@ -3,6 +3,7 @@ package boardtest
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -61,13 +62,13 @@ func gpu(c card, index int, state board.State, used int64, util int) board.GPU {
 	g.MemoryTotal, g.MemoryUsed, g.MemoryFree = new(c.total), new(used), new(c.total-used)
 	g.UtilizationGPU = new(util)
 	g.Temperature = new(33 + util/3 + index%3)
-	g.PowerDraw, g.PowerLimit = new(c.watts*(0.1+0.0078*float64(util))), new(c.watts)
+	g.PowerDraw, g.PowerLimit = new(math.Round(c.watts*(100+7.8*float64(util)))/1000), new(c.watts)
 	return g
 }
 
 // Process adds one to a GPU.
 func Process(g *board.GPU, pid int, person, program string, mib int64, started time.Time) {
-	p := board.Process{Person: person}
+	p := board.Process{Person: person, Computes: true}
 	p.GPU, p.GPUUUID, p.PID, p.Type = g.Index, g.UUID, pid, snapshot.Compute
 	p.User, p.Program, p.UsedMemory = person, program, new(mib)
 	p.StartedAt, p.Alive = &snapshot.Time{Time: started}, new(true)
@@ -97,7 +98,6 @@ func host(name, group string, c card, gpus ...board.GPU) board.Host {
 	h.Node.Kernel, h.Node.OS = "6.8.0-71-generic", "Ubuntu 24.04 LTS"
 	h.Node.Disks = []snapshot.Disk{{Mount: "/", Total: 960000, Used: 460800}, {Mount: "/scratch", Total: 7600000, Used: 6900000}}
 	h.Node.Interfaces = []snapshot.Interface{{Name: "eno1", Addrs: []string{"10.0.4.21"}}}
-	h.Models = []board.Model{{Name: c.name, FullName: c.full(), MemoryTotal: new(c.total), Total: len(gpus)}}
 	return h
 }
 
@@ -133,7 +133,6 @@ func Lab() render.Input {
 	g = &atlas.GPUs[7]
 	Process(g, 51990, "sam", "jupyter", 79800, At(-5, 0, 0))
 	g.IdleSince, g.Utilization = Now.Add(-19*time.Hour), day(8, 3, 92, 0, 0, 0)
-	atlas.Models[0].Free = 2
 
 	boreas := host("boreas", "Room 1", h100, gpu(h100, 0, board.Drained, 0, 0), gpu(h100, 1, board.Drained, 0, 0), gpu(h100, 2, board.Drained, 8100, 3))
 	boreas.State, boreas.Check, boreas.Note = board.Maintenance, "maintenance", "new power supply"
@@ -162,7 +161,6 @@ func Lab() render.Input {
 	}
 	g = &ceres.GPUs[3]
 	g.Booking, g.FreeFrom = Booked("ceres", []int{3}, "ada", At(0, -1, 0), At(0, 7, 18), "interactive"), At(0, 7, 18)
-	ceres.Models[0].Free = 2
 
 	dione := host("dione", "Room 2", a100)
 	for i := range 8 {
@@ -178,7 +176,6 @@ func Lab() render.Input {
 		row.Utilization = day(uint64(30+i), 6, 90)
 		dione.GPUs = append(dione.GPUs, row)
 	}
-	dione.Models[0].Total = 8
 
 	europa := host("europa", "Room 2", a100, gpu(a100, 0, board.Busy, 39000, 99), gpu(a100, 1, board.Stuck, 32200, 0), gpu(a100, 2, board.Lost, 0, 0), gpu(a100, 3, board.Booked, 0, 0))
 	europa.Check = "warning"
@@ -187,7 +184,7 @@ func Lab() render.Input {
 	europa.GPUs[0].Utilization = day(20, 2, -1, 40, 97, 98)
 	g = &europa.GPUs[1]
 	Process(g, 48112, "kai", "", 32200, time.Time{})
-	g.Processes[0].Alive, g.Processes[0].StartedAt, g.Reason = new(false), nil, board.ReasonDead
+	g.Processes[0].Alive, g.Processes[0].Computes, g.Processes[0].StartedAt, g.Reason = new(false), false, nil, board.ReasonDead
 	g.Processes[0].Children = []snapshot.Child{{PID: 48130, User: "kai", Program: "python3"}, {PID: 48131, User: "kai", Program: "python3"}}
 	lost := &europa.GPUs[2]
 	*lost = board.GPU{ShortName: a100.name, State: board.Lost, Reason: board.ReasonLost}
@@ -208,7 +205,6 @@ func Lab() render.Input {
 
 	gaia := host("gaia", "Room 2", rtx3090, gpu(rtx3090, 0, board.Busy, 23000, 71), gpu(rtx3090, 1, board.Free, 0, 0))
 	Process(&gaia.GPUs[0], 991, "lea", "render", 23000, At(0, 0, -50))
-	gaia.Models[0].Free = 1
 	for i := range gaia.GPUs {
 		gaia.GPUs[i].Utilization = day(uint64(50+i), 20, 70, -1, 30, 65)
 	}
@@ -218,7 +214,7 @@ func Lab() render.Input {
 	helios.GPUs[0].Reason = board.ReasonStale
 	forget(&helios.GPUs[0])
 	icarus := host("icarus", "Room 2", rtx3090)
-	icarus.State, icarus.SnapshotAt, icarus.Check, icarus.Models, icarus.Driver = board.Never, time.Time{}, "critical", nil, ""
+	icarus.State, icarus.SnapshotAt, icarus.Check, icarus.Driver = board.Never, time.Time{}, "critical", ""
 
 	b := &board.Board{Hosts: []board.Host{atlas, boreas, ceres, dione, europa, fornax, gaia, helios, icarus}}
 	b.Problems = []snapshot.Problem{
@@ -226,6 +222,7 @@ func Lab() render.Input {
 		{Code: "booking:syntax", Message: "a comma is missing between two entries", File: "comments.json", Line: 41, Col: 7},
 		{Code: "booking:overlap", Message: "ada and jun both hold europa 3 until 17:00", Host: "europa", GPU: new(3), File: "comments.json", Line: 18, Col: 5},
 	}
+	b.Problems = append(b.Problems, europa.Problems...)
 	b.InventoryAsOf = At(0, 0, -22)
 	past := *Booked("gaia", []int{0}, "sam", At(-4, 0, 0), At(-1, 0, 0), "done <early>")
 	b.Bookings = append(b.Bookings, past)
@@ -242,9 +239,8 @@ func Lab() render.Input {
 // Finish computes what follows from the hosts: totals, models, users, what is free.
 func Finish(b *board.Board) {
 	b.GeneratedAt, b.Interval = Now, time.Minute
-	b.Totals = board.Totals{ByState: map[board.State]int{}, ByHost: map[board.HostState]int{}}
-	b.Models, b.FreeNow, b.Users = nil, nil, nil
-	models, users, seen := map[string]int{}, map[string]int{}, map[string]bool{}
+	b.Users = nil
+	users, seen := map[string]int{}, map[string]bool{}
 	user := func(name string) *board.User {
 		i, ok := users[name]
 		if !ok {
@@ -256,58 +252,48 @@ func Finish(b *board.Board) {
 	}
 	for i := range b.Hosts {
 		h := &b.Hosts[i]
-		b.Totals.Hosts++
-		b.Totals.ByHost[h.State]++
-		h.Free = 0
 		for g := range h.Units() {
-			b.Totals.GPUs++
-			b.Totals.ByState[g.State]++
-			k, ok := models[g.Name]
-			if !ok {
-				k = len(b.Models)
-				models[g.Name] = k
-				b.Models = append(b.Models, board.Model{Name: g.ShortName, FullName: g.Name, MemoryTotal: g.MemoryTotal})
-			}
-			b.Models[k].Total++
-			if g.State == board.Free {
-				h.Free++
-				b.Models[k].Free++
-				b.FreeNow = append(b.FreeNow, board.Unit{Host: h, GPU: g})
-			}
-			if !g.IdleSince.IsZero() && g.Booking == nil {
-				b.Totals.HeldIdle++
-			}
 			for _, bk := range []*board.Booking{g.Booking, g.Next} {
 				if bk == nil {
 					continue
 				}
 				if bk.Active && bk.Kind == "booking" {
-					user(bk.Name).Reserved++
+					held(user(bk.Name), g).Reserved++
 				}
 				if key := fmt.Sprint(bk.ID, bk.From); !seen[key] {
 					seen[key] = true
 					b.Bookings = append(b.Bookings, *bk)
 				}
-				if from := g.FreeFrom; bk.Active && !from.IsZero() && (b.NextFree == nil || from.Before(b.NextFree.GPU.FreeFrom)) {
-					b.NextFree = &board.Unit{Host: h, GPU: g}
-				}
 			}
 			for _, p := range g.Processes {
 				u := user(p.Person)
 				u.Processes++
-				u.Used += *p.Share
+				held(u, g).Used += *p.Share
 				u.Memory += *p.UsedMemory
 				if !g.IdleSince.IsZero() {
-					u.IdleGPUs++
+					held(u, g).Idle++
 				}
 				if n := len(u.Where); n == 0 || u.Where[n-1].Host != h.Name {
-					u.Where = append(u.Where, board.UserHost{Host: h.Name, GPUs: []int{g.Index}})
-				} else if w := &u.Where[n-1]; w.GPUs[len(w.GPUs)-1] != g.Index {
+					u.Where = append(u.Where, board.UserHost{Host: h.Name})
+				}
+				w := &u.Where[len(u.Where)-1]
+				if g.Slice != nil && !slices.Contains(w.Slices, g.Label()) {
+					w.Slices = append(w.Slices, g.Label())
+				} else if g.Slice == nil && !slices.Contains(w.GPUs, g.Index) {
 					w.GPUs = append(w.GPUs, g.Index)
 				}
 			}
 		}
 	}
+	b.Count()
+}
+
+// held is where a user has a GPU or slice.
+func held(u *board.User, g *board.GPU) *board.Holding {
+	if g.Slice != nil {
+		return &u.Slices
+	}
+	return &u.Holding
 }
 
 // Big is hosts of eight GPUs with two processes each, 30 % of them booked.
@@ -342,7 +328,6 @@ func Big(hosts int) render.Input {
 			g.Utilization = day(r.Uint64(), 50, r.Float64()*100, r.Float64()*100, float64(util), float64(util))
 			h.GPUs = append(h.GPUs, g)
 		}
-		h.Models[0].Total = 8
 		b.Hosts = append(b.Hosts, h)
 	}
 	Finish(b)
@@ -356,9 +341,6 @@ func Stale() render.Input {
 		h := &in.Board.Hosts[i]
 		if h.State != board.Never {
 			h.State, h.SnapshotAt = board.Stale, At(-1, 0, 0)
-		}
-		for m := range h.Models {
-			h.Models[m].Free = 0
 		}
 		for g := range h.Rows() {
 			g.Last = &board.LastSeen{State: g.State, At: h.SnapshotAt}

@@ -71,7 +71,7 @@ func Thin(in render.Input) render.Input {
 func pastFor(h *board.Host, seed int) *render.HostPast {
 	r := rand.New(rand.NewPCG(uint64(seed), 5))
 	span := func(from time.Time, step time.Duration, n int) render.PastSpan {
-		s := render.PastSpan{From: from, Step: step, Coverage: 0.9, GPUs: map[string]render.PastGPU{}}
+		s := render.PastSpan{From: from, Seconds: int64(step / time.Second), Coverage: 0.9, GPUs: map[string]render.PastGPU{}}
 		for g := range h.Rows() {
 			var gpu render.PastGPU
 			for m := range gpu {
@@ -83,7 +83,7 @@ func pastFor(h *board.Host, seed int) *render.HostPast {
 					}
 				}
 			}
-			s.GPUs[render.PastKey(g)] = gpu
+			s.GPUs[g.Key()] = gpu
 		}
 		return s
 	}

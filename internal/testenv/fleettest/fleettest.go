@@ -50,7 +50,7 @@ func Remember(ctx context.Context, store *history.Store, f *demo.Fleet, at time.
 			}
 			batches = append(batches, b)
 		}
-		if _, err := store.IngestAll(ctx, from.Add(time.Hour), batches); err != nil {
+		if err := store.IngestAll(ctx, from.Add(time.Hour), batches); err != nil {
 			return err
 		}
 	}

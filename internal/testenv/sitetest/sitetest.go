@@ -54,7 +54,7 @@ func (s Site) Files(t testing.TB) map[string][]byte {
 		snap := &snapshot.Snapshot{Host: h.name, CollectedAt: snapshot.TimeOf(s.At), IntervalSeconds: 20, Processes: []snapshot.Process{}}
 		for i := range h.gpus {
 			g := snapshot.GPU{Index: i, UUID: fmt.Sprintf("GPU-%x-%d", h.name, i), Name: h.model, Health: snapshot.HealthOK,
-				MemoryTotal: &h.mib, MemoryUsed: new(int64(4)), UtilizationGPU: new(0), Temperature: new(-5), PowerLimit: &h.watts}
+				MemoryTotal: &h.mib, MemoryUsed: new(int64(4)), Readings: snapshot.Readings{UtilizationGPU: new(0), Temperature: new(-5), PowerLimit: &h.watts}}
 			if s.Name != "" && i == 0 {
 				g.Name = s.Name
 			}
