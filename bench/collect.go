@@ -82,15 +82,15 @@ func (s *suite) oneShot() error {
 		}
 		list = append(list, max(0, u.ms()-smiAlone))
 	}
-	var rivals []rival
+	rivals := []rival{{"starting gpuboard (version)", version, 1.6}}
 	if gpustat, found := s.peer("gpustat", "gpuboard list"); found {
 		if cost, err := leastProgram(5, gpustat, "--json"); err != nil {
 			s.note("gpustat beside L1: %v", err)
 		} else {
-			rivals = []rival{{"gpustat --json", cost, 66}}
+			rivals = append(rivals, rival{"gpustat --json", cost, 0.17})
 		}
 	}
-	s.add(row{id: "L1", what: "gpuboard list beyond nvidia-smi, ps included", unit: "ms", values: list, target: 10, least: true, rivals: rivals, besides: others[1:]})
+	s.add(row{id: "L1", what: "gpuboard list beyond nvidia-smi, ps included", unit: "ms", values: list, least: true, rivals: rivals, besides: others[1:3]})
 	return s.with(func(h *harness) error {
 		server := sshtest.Start(h, sshtest.Options{Command: sshtest.LockedDown})
 		to := fmt.Sprintf("sftp://%s@%s/", server.User, server.Addr)
@@ -124,10 +124,10 @@ func (s *suite) oneShot() error {
 		}
 		others, counts := s.copied(h, server, smi, others)
 		probe := "a minimal Go program, the same work and nothing else"
-		s.add(row{id: "C1", what: "gpuboard run --once: collect and publish, fresh connection, all children", unit: "ms", values: single, target: 10, least: true,
-			rivals: []rival{{probe, slices.Min(probed), 8.4}}, besides: others})
+		s.add(row{id: "C1", what: "gpuboard run --once: collect and publish, fresh connection, all children", unit: "ms", values: single, least: true,
+			rivals: []rival{{probe, slices.Min(probed), 1.7}}, besides: others})
 		s.add(row{id: "C1", what: "gpuboard collect and gpuboard publish, likewise", unit: "ms", values: both, least: true})
-		s.add(row{id: "C1", what: "memory of either", unit: "MiB", values: mib, target: 16, least: true, rivals: []rival{{probe, slices.Min(small), 6}}})
+		s.add(row{id: "C1", what: "memory of either", unit: "MiB", values: mib, target: 16, least: true, rivals: []rival{{probe, slices.Min(small), 0}}})
 		n, err := s.programs([]int{3}, append([]string{s.program}, once...))
 		if err != nil {
 			s.note("programs started are not counted: %v", err)
@@ -223,8 +223,8 @@ func (s *suite) loop() error {
 			return cost
 		}
 		before := scripted()
-		s.add(row{id: "C2", what: "one cycle of gpuboard run, connection kept, its children included", unit: "ms", values: []float64{few.ms}, target: 5,
-			rivals:  []rival{{"a minimal Go program that keeps its connection, in place of an exporter", probed.ms, 3.8}},
+		s.add(row{id: "C2", what: "one cycle of gpuboard run, connection kept, its children included", unit: "ms", values: []float64{few.ms},
+			rivals:  []rival{{"a minimal Go program that keeps its connection, in place of an exporter", probed.ms, 1.3}},
 			besides: besides})
 		s.add(row{id: "C2", what: "what of it is its own, without children", unit: "ms", values: []float64{few.self}, besides: []beside{{"the minimal Go program's", probed.self}}})
 		s.add(row{id: "C2", what: "its resident memory, with what it has read of its own file", unit: "MiB", values: []float64{few.mib}, target: 16, besides: []beside{{"the minimal Go program's", probed.mib}}})
@@ -247,8 +247,8 @@ func (s *suite) loop() error {
 		if err != nil {
 			return err
 		}
-		s.add(row{id: "C3", what: "what 1,000 more processes add to a cycle, ps included", unit: "ms more", values: []float64{max(0, many.ms-few.ms)}, target: 1,
-			rivals:  []rival{{"a shell script with scp, likewise", max(0, scripted()-before), 59}},
+		s.add(row{id: "C3", what: "what 1,000 more processes add to a cycle, ps included", unit: "ms more", values: []float64{max(0, many.ms-few.ms)},
+			rivals:  []rival{{"a shell script with scp, likewise", max(0, scripted()-before), 0.02}},
 			besides: []beside{{"ps alone, of all, with them", all}, {"ps alone, of the processes on GPUs, with them", one}, {"a cycle, with them", many.ms}}})
 		return nil
 	})

@@ -51,7 +51,19 @@ func main() {
 	only := flag.String("only", "", "the measures to take, such as G1,C2")
 	out := flag.String("out", "bench", "the directory of REPORT.md and report.svg, or - for standard output")
 	program := flag.String("program", "", "the gpuboard to measure (default: built from this tree)")
+	generates := flag.Bool("generator", false, "only generate, as asked on standard input; the bench starts itself so")
+	pushHosts := flag.Int("push-for", 0, "only push for so many hosts, until ended; the bench starts itself so")
+	pushInto := flag.String("push-into", "", "the directory that they push into")
 	flag.Parse()
+	if *generates {
+		if err := serveGenerations(os.Stdin, os.Stdout); err != nil {
+			fail(err)
+		}
+		return
+	}
+	if *pushHosts > 0 {
+		fail(pushFor(*pushHosts, *pushInto, os.Stdout))
+	}
 	if err := os.Chdir(".."); err != nil {
 		fail(err)
 	}
@@ -107,6 +119,7 @@ func (s *suite) run() error {
 	s.program = program
 	parts := []part{
 		{"C1 L1", (*suite).oneShot}, {"C2 C3", (*suite).loop}, {"P1 P2 P3", (*suite).pushes},
+		{"F1", (*suite).freshness},
 		{"G1 G5", (*suite).cycles}, {"G2 G4", (*suite).processes}, {"G3", (*suite).growth}, {"G6", (*suite).worst},
 		{"W1", (*suite).weights}, {"W1", (*suite).browsed}, {"S1", (*suite).views},
 		{"H1", (*suite).historyBytes}, {"H2", (*suite).historyIngest}, {"H3", (*suite).historyCharts},

@@ -16,8 +16,9 @@ import (
 type row struct {
 	id, what, unit string
 	values         []float64
-	// target is the most that was set as a goal, 0 for none; besides is what the
-	// same costs otherwise, measured in this run.
+	// target is the goal, at most, of what is the same on every machine, such as
+	// bytes and ratios; 0 for none. Times have their goals as ratios, in rivals.
+	// besides is what the same costs otherwise, measured in this run.
 	target  float64
 	besides []beside
 	rivals  []rival
@@ -26,28 +27,24 @@ type row struct {
 	least bool
 }
 
-// A rival is what the target was told against: told is what it took when the
-// target was set, and value what it takes in this run, so that the target can be
-// read as a ratio, on whatever machine.
+// A rival is what a goal is told against: value is what it takes in this run, and
+// asked the ratio that is the goal, at most; 0 for none.
 type rival struct {
-	what        string
-	value, told float64
+	what         string
+	value, asked float64
 }
 
 // ratio says what was asked for in units of the rival, and what was reached.
 func (r row) ratio(o rival) string {
-	if o.value <= 0 {
+	switch {
+	case o.value <= 0:
 		return ""
+	case o.asked <= 0:
+		return fmt.Sprintf("%s: %s (ratio %s)", o.what, number(o.value), number(r.result()/o.value))
 	}
 	reached := r.result() / o.value
-	if r.target <= 0 || o.told <= 0 {
-		return fmt.Sprintf("%s: %s (ratio %s)", o.what, number(o.value), number(reached))
-	}
-	asked, verdict := r.target/o.told, "met"
-	if reached > asked {
-		verdict = fmt.Sprintf("**%.1f times**", reached/asked)
-	}
-	return fmt.Sprintf("%s: %s, when the target was set %s; asked %s of it, reached %s: %s", o.what, number(o.value), number(o.told), number(asked), number(reached), verdict)
+	return fmt.Sprintf("%s: %s; asked %s of it, reached %s: %s", o.what, number(o.value),
+		number(o.asked), number(reached), verdict(reached, o.asked))
 }
 
 // beside is what something else costs.
@@ -81,13 +78,17 @@ func (r row) result() float64 {
 }
 
 func (r row) verdict() string {
-	switch {
-	case len(r.values) == 0 || r.target == 0:
+	if len(r.values) == 0 || r.target == 0 {
 		return ""
-	case r.result() <= r.target:
+	}
+	return verdict(r.result(), r.target)
+}
+
+func verdict(reached, asked float64) string {
+	if reached <= asked {
 		return "met"
 	}
-	return fmt.Sprintf("**%.1f times**", r.result()/r.target)
+	return fmt.Sprintf("**%.1f times**", reached/asked)
 }
 
 // number has three digits that mean something.
@@ -113,7 +114,7 @@ func (s *suite) write(out string) error {
 	if s.busy != "" {
 		fmt.Fprintf(&b, "Processes that wanted a processor (load average) when it began, and when it ended: %s, %s.\n\n", s.busy, busy())
 	}
-	b.WriteString("Milliseconds are processor time, user and system, of all processes that take part. What else the\nmachine did at the time makes them larger and never smaller, so the least of several runs is held\nagainst the target. \"Beside it\" was measured in the same run. Targets were set on another machine beside what else\ndoes the work: where that is measured here, too, \"as a ratio\" tells the target in units of it, because ratios stay\nwhere milliseconds drift. Either may be missed without the other, and both are told.\n\n")
+	b.WriteString("Milliseconds are processor time, user and system, of all processes that take part. What else the\nmachine did at the time makes them larger and never smaller, so the least of several runs is held\nagainst the target. Times have targets as ratios to what else does the work, measured in the same run, because\nratios stay where milliseconds drift from machine to machine. Times \"by the clock\" are waiting, not work.\n\n")
 	b.WriteString(speedTable(s.before, s.after))
 	b.WriteString("| # | measure | least | median | most | unit | target | reached | as a ratio | beside it |\n|---|---|---:|---:|---:|---|---:|---|---|---|\n")
 	for _, r := range s.rows {
@@ -174,10 +175,19 @@ func cell(s string) string {
 // the line is better than was asked for.
 func plot(rows []row) string {
 	const left, width, line = 330, 420, 22
-	var bars []row
+	type bar struct {
+		row
+		ratio float64 // to what was asked
+	}
+	var bars []bar
 	for _, r := range rows {
 		if len(r.values) > 0 && r.target > 0 {
-			bars = append(bars, r)
+			bars = append(bars, bar{r, r.result() / r.target})
+		}
+		for _, o := range r.rivals {
+			if len(r.values) > 0 && o.asked > 0 && o.value > 0 {
+				bars = append(bars, bar{r, r.result() / o.value / o.asked})
+			}
 		}
 	}
 	var b strings.Builder
@@ -193,7 +203,7 @@ func plot(rows []row) string {
 		fmt.Fprintf(&b, `<line x1="%.1f" x2="%.1f" y1="24" y2="%d" stroke="%s"/><text x="%.1f" y="16" text-anchor="middle" fill="#444">%gx</text>`+"\n", x(tick), x(tick), height-10, color, x(tick), tick)
 	}
 	for i, r := range bars {
-		ratio := r.result() / r.target
+		ratio := r.ratio
 		color := "#2a7f3f"
 		if ratio > 1 {
 			color = "#c2571a"

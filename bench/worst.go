@@ -34,6 +34,13 @@ func (s *suite) worst() error {
 	if err != nil {
 		return err
 	}
+	for range first(len(f.names)) {
+		for _, f := range []*fleet{usual, f} {
+			if _, err := s.news(f); err != nil {
+				return err
+			}
+		}
+	}
 	var all []float64
 	for _, c := range []struct {
 		what  string
@@ -74,12 +81,13 @@ func (s *suite) worst() error {
 	return nil
 }
 
-// news is a generation in which every host has news.
+// news is a generation in which every host has news, as cron starts it.
 func (s *suite) news(f *fleet) (use, error) {
+	f.at = time.Now().UTC().Add(-every)
 	if err := f.push(f.names); err != nil {
 		return use{}, err
 	}
-	return s.generate(f)
+	return s.cron(f)
 }
 
 // crowd gives all processes that a host may have to one GPU, each to another user.
@@ -129,16 +137,21 @@ func everything(s *snapshot.Snapshot) {
 	}
 }
 
-// bookings gives a host so many bookings of all of it, which are in force at once.
+// bookings gives the GPUs of a host so many bookings with times and comments of their own, as
+// people and commands write them: what is equal in all is cheaper to read and to compress.
 func bookings(file []byte, host string, n int) ([]byte, error) {
 	var all map[string]any
 	if err := json.Unmarshal(file, &all); err != nil {
 		return nil, err
 	}
-	var list []any
+	begin := time.Now().UTC()
+	gpus := map[string][]any{}
 	for i := range n {
-		list = append(list, map[string]string{"name": fmt.Sprintf("name%05d", i), "date": "2099-01-01"})
+		from := begin.Add(time.Duration(i) * 17 * time.Minute)
+		gpu := fmt.Sprint(i % 8)
+		gpus[gpu] = append(gpus[gpu], map[string]string{"name": fmt.Sprintf("name%05d", i), "comment": fmt.Sprintf("training run %d", i),
+			"from": from.Format("2006-01-02 15:04"), "date": from.Add(4 * time.Hour).Format("2006-01-02 15:04")})
 	}
-	all[host] = map[string]any{"*": list}
-	return json.Marshal(all)
+	all[host] = gpus
+	return json.MarshalIndent(all, "", "  ")
 }
