@@ -154,7 +154,7 @@ func (p *Publisher) dial(ctx context.Context) (_ *connection, err error) {
 			}
 		}
 	}
-	c.sftp, err = sftp.NewClient(c.hops[len(c.hops)-1])
+	c.sftp, err = openSFTP(dialCtx, c.hops[len(c.hops)-1])
 	if err != nil {
 		doing := "opening an SFTP session on " + p.opts.Target.Host
 		if c.base.broke.Load() {
@@ -167,6 +167,27 @@ func (p *Publisher) dial(ctx context.Context) (_ *connection, err error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// openSFTP opens an SFTP session until ctx ends. A deadline of the connection is not enough: where the
+// server ends the connection just after the login, golang.org/x/crypto/ssh may add the channel to
+// those that it wakes after it has woken them all.
+func openSFTP(ctx context.Context, client *ssh.Client) (*sftp.Client, error) {
+	type result struct {
+		client *sftp.Client
+		err    error
+	}
+	opened := make(chan result, 1)
+	go func() {
+		c, err := sftp.NewClient(client)
+		opened <- result{c, err}
+	}()
+	select {
+	case r := <-opened:
+		return r.client, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // extensions refuses a server that cannot replace a file atomically: between

@@ -1,18 +1,21 @@
 package publisher
 
 import (
+	"context"
 	"crypto/ed25519"
 	"encoding/pem"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 
+	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
 )
 
@@ -46,9 +49,60 @@ func TestCutWhileTheChannelOpens(t *testing.T) {
 	}
 }
 
+// TestOpeningASessionEnds: a session that is never answered is given up when the time is over, also where nothing
+// happens on the connection by which a deadline of its own could end.
+func TestOpeningASessionEnds(t *testing.T) {
+	o := letsIn(t, func(net.Conn, <-chan ssh.NewChannel) { <-t.Context().Done() })
+	client, err := ssh.Dial("tcp", net.JoinHostPort(o.Target.Host, strconv.Itoa(o.Target.Port)), &ssh.ClientConfig{
+		User: "n", Auth: []ssh.AuthMethod{ssh.PublicKeys(newSigner(t))}, HostKeyCallback: ssh.InsecureIgnoreHostKey(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := openSFTP(ctx, client)
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if !isTimeout(err) {
+			t.Errorf("opening a session that is never answered: %v", err)
+		}
+	case <-time.After(need.Patience):
+		t.Fatal("opening a session does not end")
+	}
+}
+
+func newSigner(t *testing.T) ssh.Signer {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer
+}
+
 // answersChannels is how to reach a server that lets everybody in, and answers in this way
 // when a channel is to be opened.
 func answersChannels(t *testing.T, answer func(net.Conn, ssh.NewChannel)) Options {
+	t.Helper()
+	return letsIn(t, func(line net.Conn, channels <-chan ssh.NewChannel) {
+		for asked := range channels {
+			answer(line, asked)
+		}
+	})
+}
+
+// letsIn is how to reach a server that lets everybody in, and then does this.
+func letsIn(t *testing.T, serve func(net.Conn, <-chan ssh.NewChannel)) Options {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -86,9 +140,7 @@ func answersChannels(t *testing.T, answer func(net.Conn, ssh.NewChannel)) Option
 					return
 				}
 				go ssh.DiscardRequests(requests)
-				for asked := range channels {
-					answer(line, asked)
-				}
+				serve(line, channels)
 			}()
 		}
 	}()
