@@ -85,8 +85,6 @@ func (g *Generator) drawCharts(
 		switch {
 		case slices.Contains(due, name):
 			spans = render.Spans
-			drawn[name] = now
-			delete(past.Kept, name)
 		case few && past.Kept[name]:
 			spans = 2
 		default:
@@ -94,9 +92,13 @@ func (g *Generator) drawCharts(
 		}
 		read, err := g.readCharts(ctx, name, now, spans)
 		if err != nil {
-			return err
+			return err // what could not be read stays on the site as it is
 		}
 		past.Hosts[name] = read
+		if spans == render.Spans {
+			drawn[name] = now
+			delete(past.Kept, name)
+		}
 	}
 	if !g.opt.Pretend { // what was drawn for another time is not what is due next
 		mem.Drawn = drawn
