@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,7 +31,7 @@ type Drops interface {
 // gather reads everything that a board is made from. Only what makes a board
 // impossible is an error; the rest are problems on it.
 func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in board.Input, err error) {
-	in = board.Input{Now: now, Interval: g.opt.About.Interval, Settings: g.opt.Settings, Demo: g.opt.Demo, Marks: mem.Marks, Problems: mem.problems}
+	in = board.Input{Now: now, Interval: g.opt.About.Interval, Next: g.next, Settings: g.opt.Settings, Demo: g.opt.Demo, Marks: mem.Marks, Problems: mem.problems}
 	if g.drops == nil {
 		d, err := spool.OpenDrops(g.opt.Data)
 		if err != nil {
@@ -49,20 +50,26 @@ func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in 
 	in.Problems = append(in.Problems, problems...)
 	in.Person = aliases.Canonical
 	options := booking.Options{Aliases: aliases, Now: now, DayStarts: g.opt.DayStarts}
-	if g.readOnly {
-		in.Calendar = g.opt.Bookings.Load(options)
-	} else if in.Calendar, err = booking.Load(g.opt.Comments, g.opt.State, g.opt.BookingZone, options); err != nil {
-		in.Problems = append(in.Problems, snapshot.Problem{Code: "state:unwritable", Message: atomicfile.WithCommand(err)})
-	}
-
-	in.Problems = append(in.Problems, g.zoneChange(mem, options)...)
+	var reading sync.WaitGroup
+	var unkept error
+	reading.Go(func() { // while the drops are read: a file of thousands of bookings takes as long as they do
+		if g.readOnly {
+			in.Calendar = g.opt.Bookings.Load(options)
+		} else {
+			in.Calendar, unkept = booking.Load(g.opt.Comments, g.opt.State, g.opt.BookingZone, options)
+		}
+	})
 	names := make([]string, 0, len(in.Hosts))
 	for _, h := range in.Hosts {
 		names = append(names, h.Name)
 	}
 	older, problems := g.older(now)
-	in.Problems = append(in.Problems, problems...)
 	in.Reports = g.reports(ctx, names, now, mem, older)
+	reading.Wait()
+	if unkept != nil {
+		in.Problems = append(in.Problems, snapshot.Problem{Code: "state:unwritable", Message: atomicfile.WithCommand(unkept)})
+	}
+	in.Problems = slices.Concat(in.Problems, g.zoneChange(mem, options), problems)
 	return in, ctx.Err()
 }
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"gpuboard/internal/atomicfile"
@@ -94,6 +95,8 @@ type Generator struct {
 	readOnly bool
 	// rendered is the HTML of the notes of the last generation, by their Markdown.
 	rendered map[string]string
+	// next is that of [Generator.Expect].
+	next time.Duration
 	// lost is what New found damaged. The next generation reports it.
 	lost []snapshot.Problem
 }
@@ -170,6 +173,10 @@ func New(o Options) (*Generator, error) {
 	return &Generator{opt: o, drops: o.Drops, views: views, lost: lost}, nil
 }
 
+// Expect says how long after the beginning of each generation from now on the next one will be complete. Without it,
+// that is an interval.
+func (g *Generator) Expect(next time.Duration) { g.next = next }
+
 // within reports whether path is dir or lies below it.
 func within(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
@@ -189,8 +196,11 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	interrupted := begin(lock)
 	now = now.Round(0) // what is remembered is of the clock on the wall, as in a file
 	mem := g.recall()
-	unopened := g.openHistory(ctx, now)
+	var unopened []snapshot.Problem
+	var opening sync.WaitGroup
+	opening.Go(func() { unopened = g.openHistory(ctx, now) }) // which reads files of megabytes, as gather does
 	in, err := g.gather(ctx, now, mem)
+	opening.Wait()
 	if err != nil {
 		return Report{}, err
 	}

@@ -1,6 +1,7 @@
 package board
 
 import (
+	"cmp"
 	"time"
 
 	"gpuboard/internal/snapshot"
@@ -11,6 +12,9 @@ const (
 	lateIntervals = 2.5
 	deadIntervals = 10
 )
+
+// maxInterval is the longest interval of a published board that is believed.
+const maxInterval = 7 * 24 * time.Hour
 
 // Age returns how old the board is.
 func (b *Board) Age(now time.Time) time.Duration { return now.Sub(b.GeneratedAt) }
@@ -23,10 +27,28 @@ func (b *Board) Every() time.Duration {
 	return b.Interval
 }
 
-// Late reports whether the board is too old to be acted upon.
-func (b *Board) Late(now time.Time) bool {
-	return float64(b.Age(now)) > lateIntervals*float64(b.Every())
+// Due is when the next generation is expected to be complete.
+func (b *Board) Due() time.Time { return b.GeneratedAt.Add(cmp.Or(b.Next, b.Every())) }
+
+// LateAt is from when on the board is too old to be acted upon.
+func (b *Board) LateAt() time.Time {
+	return b.GeneratedAt.Add(time.Duration(lateIntervals * float64(b.Every())))
 }
+
+// SetTimes sets when the next generation is due and from when on the board is late, as a published
+// board says it. That of an earlier version says only the former, which was an interval later.
+func (b *Board) SetTimes(due, lateAt time.Time) {
+	b.Next, b.Interval = due.Sub(b.GeneratedAt), due.Sub(b.GeneratedAt)
+	if !lateAt.IsZero() {
+		b.Interval = time.Duration(float64(lateAt.Sub(b.GeneratedAt)) / lateIntervals)
+	}
+	if b.Interval <= 0 || b.Interval > maxInterval || b.Next <= 0 || b.Next > maxInterval {
+		b.Interval, b.Next = 0, 0
+	}
+}
+
+// Late reports whether the board is too old to be acted upon.
+func (b *Board) Late(now time.Time) bool { return now.After(b.LateAt()) }
 
 // Dead reports whether the board is so old that it says nothing about now.
 func (b *Board) Dead(now time.Time) bool { return b.Age(now) > deadIntervals*b.Every() }

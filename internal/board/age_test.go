@@ -29,6 +29,35 @@ func TestAge(t *testing.T) {
 	}
 }
 
+// TestTimesOfAPublishedBoard: what a board says of itself is what a reader learns, also of one of an earlier version,
+// which was due after an interval.
+func TestTimesOfAPublishedBoard(t *testing.T) {
+	made := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	for _, b := range []Board{
+		{Interval: 20 * time.Second, Next: 6 * time.Second},
+		{Interval: time.Minute},
+		{Interval: time.Second, Next: time.Second},
+	} {
+		b.GeneratedAt = made
+		read := Board{GeneratedAt: made}
+		read.SetTimes(b.Due(), b.LateAt())
+		if read.Interval != b.Interval || !read.Due().Equal(b.Due()) {
+			t.Errorf("of %v and %v: %v and %v", b.Interval, b.Next, read.Interval, read.Next)
+		}
+	}
+	earlier := Board{GeneratedAt: made}
+	earlier.SetTimes(made.Add(20*time.Second), time.Time{})
+	if earlier.Interval != 20*time.Second || earlier.Late(made.Add(50*time.Second)) || !earlier.Late(made.Add(51*time.Second)) {
+		t.Errorf("an earlier version's interval is %v", earlier.Interval)
+	}
+	for _, due := range []time.Time{{}, made, made.Add(-time.Hour), made.AddDate(900, 0, 0)} {
+		odd := Board{GeneratedAt: made}
+		if odd.SetTimes(due, time.Time{}); odd.Interval != 0 || odd.Due() != made.Add(time.Minute) {
+			t.Errorf("due at %v: interval %v, due at %v", due, odd.Interval, odd.Due())
+		}
+	}
+}
+
 // An expired board says what was, and nothing that is.
 func TestExpire(t *testing.T) {
 	then := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)

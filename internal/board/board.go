@@ -51,7 +51,8 @@ func HostStates() []HostState { return []HostState{Up, Stale, Down, Never, Maint
 // A Board is everything that one generation shows.
 type Board struct {
 	GeneratedAt time.Time
-	Interval    time.Duration // how often a generation is due
+	Interval    time.Duration // the longest time between two generations; by it a board is late
+	Next        time.Duration // from GeneratedAt until the next one is expected to be complete; 0: Interval
 	Hosts       []Host        // in stable order: by group, then name
 	Totals      Totals
 	Models      []Model // by free count, then name

@@ -16,8 +16,8 @@ import (
 type Input struct {
 	// Now is the one instant of decision of a generation.
 	Now time.Time
-	// Interval is how often a generation is due.
-	Interval time.Duration
+	// Interval and Next are those of [Board].
+	Interval, Next time.Duration
 	Hosts    []inventory.Host
 	// InventoryAsOf is when the list of hosts was answered, if that was not now.
 	InventoryAsOf time.Time

@@ -58,6 +58,7 @@ func (d *Draft) Board(recent *history.Recent) (*Board, Marks) {
 	b := &Board{
 		GeneratedAt:   m.Now,
 		Interval:      m.Interval,
+		Next:          m.Next,
 		InventoryAsOf: m.InventoryAsOf,
 		Demo:          m.Demo,
 		Problems:      slices.Clone(m.Problems),

@@ -136,7 +136,7 @@ func (d *demonstration) show(ctx context.Context, asked *config.Config, l net.Li
 	}
 	d.goOn(ctx, "generate", "--watch", "-v", "--config", d.config)
 
-	o, err := d.serveOptions(web)
+	o, err := d.serveOptions(ctx, web)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,7 +43,7 @@ func (a *app) generateCommand() *cobra.Command {
 			}
 			defer g.Close()
 			if goOn {
-				lock, err := atomicfile.Lock(filepath.Join(cfg.String("state"), "watch.lock"), 0o600)
+				lock, err := atomicfile.Lock(watchLock(cfg), 0o600)
 				if errors.Is(err, atomicfile.ErrLocked) {
 					return failure.Because("state:in-use", failure.New(failure.ExitTryAgain, fmt.Errorf("another generate --watch runs with the state directory %s", cfg.String("state")), "end it first, or name another with --state DIR and --site DIR"))
 				}

@@ -69,7 +69,7 @@ func TestServeBooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := a.serveOptions(cfg)
+	o, err := a.serveOptions(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -28,15 +29,16 @@ func (a *app) serveCommand() *cobra.Command {
 			"machine only. With --booking people book, extend and release in the browser, below book/.\n" +
 			"They log in with a password (--password, a file made by htpasswd -B), or a proxy in front\n" +
 			"sends their names (--auth-header). With --private nothing is shown without a login. It\n" +
-			"speaks plain HTTP: if passwords cross a network, put a web server with TLS in front. A\n" +
-			"booking appears on the pages after the next generation.\n" + exitStatus,
+			"speaks plain HTTP: if passwords cross a network, put a web server with TLS in front.\n" +
+			"generate --watch shows a booking at once. If cron or a timer generates the site, serve\n" +
+			"makes a generation after a booking, if it may write the site.\n" + exitStatus,
 		Example: "  gpuboard serve --listen 127.0.0.1:9000\n  gpuboard serve --site /srv/gpuboard/site\n  gpuboard serve --listen :8080\n" +
 			"  gpuboard serve --booking --password /etc/gpuboard/users --data /srv/gpuboard/data --site /srv/gpuboard/site",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			if _, err := os.Stat(cfg.String("site")); err != nil {
 				return failure.Because("site:missing", failure.New(failure.ExitUsage, fmt.Errorf("opening the site: %w", err), "make it first: gpuboard generate --site "+cfg.String("site")))
 			}
-			o, err := a.serveOptions(cfg)
+			o, err := a.serveOptions(c.Context(), cfg)
 			if err != nil {
 				return err
 			}
@@ -52,7 +54,7 @@ func (a *app) serveCommand() *cobra.Command {
 			return serve.Run(c.Context(), l, h)
 		}),
 	}
-	a.flags(c, "site", "listen", "data", "comments", "aliases", "templates", "interval", "language", "languages", "timezone", "booking.timezone", "booking.end_of_day", "title", "lab",
+	a.flags(c, "site", "listen", "data", "comments", "aliases", "templates", "state", "language", "languages", "timezone", "booking.timezone", "booking.end_of_day", "title", "lab",
 		"password", "private", "auth_header", "trusted_proxy", "booking.form", "booking.for_others", "booking.max_duration", "booking.max_gpus")
 	// In the file "booking" is a section, so the setting has a longer name.
 	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -65,7 +67,7 @@ func (a *app) serveCommand() *cobra.Command {
 }
 
 // serveOptions makes the options of the server, and refuses settings that contradict.
-func (a *app) serveOptions(cfg *config.Config) (serve.Options, error) {
+func (a *app) serveOptions(ctx context.Context, cfg *config.Config) (serve.Options, error) {
 	form := cfg.Bool("booking.form")
 	o := serve.Options{Site: cfg.String("site"), Log: a.log(), Private: cfg.Bool("private")}
 	known := cfg.String("password") != "" || cfg.String("auth_header") != ""
@@ -94,12 +96,12 @@ func (a *app) serveOptions(cfg *config.Config) (serve.Options, error) {
 		fmt.Fprintln(a.stderr, "gpuboard: passwords travel in the clear over the network: put a web server with TLS in front, and listen on 127.0.0.1")
 	}
 	if form {
-		o.Booking, err = a.bookingForm(cfg)
+		o.Booking, err = a.bookingForm(ctx, cfg)
 	}
 	return o, err
 }
 
-func (a *app) bookingForm(cfg *config.Config) (*serve.BookingOptions, error) {
+func (a *app) bookingForm(ctx context.Context, cfg *config.Config) (*serve.BookingOptions, error) {
 	limits, err := cfg.BookingLimits()
 	if err != nil {
 		return nil, err
@@ -121,7 +123,7 @@ func (a *app) bookingForm(cfg *config.Config) (*serve.BookingOptions, error) {
 	}
 	return &serve.BookingOptions{
 		File: func() serve.File { return cfg.Bookings(path) }, Zone: cfg.Zone(), FileZone: cfg.BookingZone(false), Aliases: aliases, Limits: limits,
-		ForOthers: cfg.Bool("booking.for_others"), Interval: cfg.Duration("interval"), Pages: pages, Now: a.now,
+		ForOthers: cfg.Bool("booking.for_others"), Pages: pages, Now: a.now, Changed: a.generateOnce(ctx, cfg),
 	}, nil
 }
 

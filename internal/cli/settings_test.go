@@ -339,7 +339,7 @@ func serverSettings() []setting {
 
 func pageSettings() []setting {
 	return []setting{
-		{"interval", "30s", "09:42:30", "1m", "09:43:00", inSite("api/v1/free.json", `"next_generation_expected_at":"2026-11-20T(.*?)Z"`)},
+		{"interval", "30s", "09:43:15", "1m", "09:44:30", inSite("api/v1/free.json", `"late_at":"2026-11-20T(.*?)Z"`)},
 		{"generate_every", "7s", "7s", "1h", "20s", func(l *trial) string { // interval at most
 			ctx, cancel := context.WithTimeout(l.t.Context(), time.Minute)
 			defer cancel()

@@ -236,7 +236,7 @@ func (l *trial) answer(path, login string) served {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	o, err := a.serveOptions(cfg)
+	o, err := a.serveOptions(l.t.Context(), cfg)
 	if err != nil {
 		l.t.Fatal(err)
 	}

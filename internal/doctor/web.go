@@ -221,14 +221,16 @@ func (d *examination) generation(site string) {
 	}
 	var health struct {
 		GeneratedAt  time.Time `json:"generated_at"`
-		Next         time.Time `json:"next_generation_expected_at"`
+		Due          time.Time `json:"next_generation_expected_at"`
+		LateAt       time.Time `json:"late_at"`
 		ProblemCount int       `json:"problem_count"`
 	}
 	if err := json.Unmarshal(text, &health); err != nil || health.GeneratedAt.IsZero() {
 		d.bad("site:damaged", d.own("generate"), "%s is not gpuboard's: %v", filepath.Join(site, "health.json"), err)
 		return
 	}
-	made := board.Board{GeneratedAt: health.GeneratedAt, Interval: health.Next.Sub(health.GeneratedAt)}
+	made := board.Board{GeneratedAt: health.GeneratedAt}
+	made.SetTimes(health.Due, health.LateAt)
 	age := made.Age(d.Node.Now())
 	if made.Late(d.Node.Now()) {
 		d.bad("site:old", d.own("generate -v")+"; crontab -l; systemctl status gpuboard-generate.timer gpuboard-watch", "the last generation is %v old", age.Round(time.Second))

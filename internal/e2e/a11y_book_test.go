@@ -49,7 +49,7 @@ func TestBookingHasNoBarriers(t *testing.T) {
 		{ID: "b", Host: "atlas", Name: "mira", By: "kai", From: now.Add(time.Hour), Kind: booking.Maintenance},
 	}
 	fleet := &boards.Board{GeneratedAt: now, Models: []boards.Model{{Name: "H100"}}, Hosts: []boards.Host{{Name: "atlas", GPUs: []boards.GPU{{State: boards.Free}, {State: boards.Contested}}}}}
-	form := page.Book{User: "eva", Now: now, Interval: time.Minute, Board: fleet, Standing: lines, Mine: func(b booking.Booking) bool { return b.Name == "eva" }}
+	form := page.Book{User: "eva", Now: now, Board: fleet, Standing: lines, Mine: func(b booking.Booking) bool { return b.Name == "eva" }}
 	home := form
 	home.Saved, home.Wish = lines[:1], &boards.Wish{GPUs: 1, From: now, Until: now.Add(time.Hour)}
 	home.Offer = &boards.Offer{Units: []boards.Unit{{Host: &fleet.Hosts[0], GPU: &fleet.Hosts[0].GPUs[0]}}}

@@ -32,8 +32,8 @@ type BookingOptions struct {
 	Limits booking.Limits
 	// ForOthers lets people book in somebody else's name; who did it is recorded.
 	ForOthers bool
-	// Interval is how often a generation is due, to say when a booking is on the board.
-	Interval time.Duration
+	// Changed is called with the board's interval after each change of a booking, and does not wait. It may be nil.
+	Changed func(interval time.Duration)
 	// Pages render what is shown.
 	Pages *page.BookPages
 	// Now is the clock.
@@ -166,7 +166,7 @@ func (d *bookingForm) visit(login string, q url.Values) (*visit, error) {
 	v.Policy = booking.Policy{
 		Login: me, Person: me, Now: d.Now(), FileZone: d.FileZone, Aliases: aliases, Limits: d.Limits,
 	}
-	v.page = page.Book{User: me, ForOthers: d.ForOthers, Now: v.Now, Interval: d.Interval, Mine: v.Mine}
+	v.page = page.Book{User: me, ForOthers: d.ForOthers, Now: v.Now, Mine: v.Mine}
 	if err := v.look(d.server); err != nil {
 		return nil, err
 	}
@@ -323,6 +323,9 @@ func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
 	}
 	said := map[string]string{"book": "a booking made", "extend": "a booking extended", "release": "a booking released"}[action]
 	d.server.Log.Info(said, "user", v.Login, "bookings", booking.Places(done.Done))
+	if d.Changed != nil {
+		d.Changed(v.board.Every())
+	}
 	then := url.Values{}
 	for _, b := range done.Done {
 		then.Add("saved", b.ID)

@@ -59,7 +59,7 @@ func newLab(t *testing.T) *lab {
 		t.Fatal(err)
 	}
 	h, err := serve.Handler(serve.Options{Site: l.path("site"), Auth: auth, Booking: &serve.BookingOptions{
-		File: func() serve.File { return booking.Open(l.path("data/comments.json"), time.UTC) }, Zone: time.UTC, FileZone: booking.In(time.UTC), Pages: pages, Now: time.Now, Interval: 20 * time.Second,
+		File: func() serve.File { return booking.Open(l.path("data/comments.json"), time.UTC) }, Zone: time.UTC, FileZone: booking.In(time.UTC), Pages: pages, Now: time.Now,
 	}})
 	if err != nil {
 		t.Fatal(err)

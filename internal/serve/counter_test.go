@@ -19,7 +19,7 @@ import (
 	"gpuboard/sitegen/render"
 )
 
-const boardJSON = `{"schema_version": 1, "generated_at": "2026-11-20T09:59:40Z", "hosts": [
+const boardJSON = `{"schema_version": 1, "generated_at": "2026-11-20T09:59:40Z", "next_generation_expected_at": "2026-11-20T10:00:00Z", "hosts": [
 	{"name": "atlas", "title": "Atlas", "gpus": [
 		{"index": 0, "uuid": "GPU-00000000-aaaa-4000-8000-000000000000", "name": "H100", "state": "free"},
 		{"index": 1, "uuid": "GPU-11111111-bbbb", "name": null, "state": "stuck"}]},
@@ -84,7 +84,7 @@ func newCounter(t *testing.T, settings ...setting) *counter {
 	}
 	aliases := booking.Aliases{"login7": "tomas", "tomas": "tomas"}
 	o := serve.Options{Site: filepath.Join(dir, "site"), Booking: &serve.BookingOptions{
-		File: func() serve.File { return booking.Open(c.comments, time.UTC) }, Zone: time.UTC, FileZone: booking.In(time.UTC), Pages: pages, Now: c.now, Interval: 20 * time.Second,
+		File: func() serve.File { return booking.Open(c.comments, time.UTC) }, Zone: time.UTC, FileZone: booking.In(time.UTC), Pages: pages, Now: c.now,
 		Aliases: func() booking.Aliases { return aliases },
 	}}
 	auth := serve.AuthOptions{Passwords: users, Now: c.now}

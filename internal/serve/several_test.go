@@ -19,7 +19,7 @@ import (
 )
 
 // fleetJSON is a board on which some are free, some are booked, and some are used.
-const fleetJSON = `{"schema_version": 1, "generated_at": "2026-11-20T09:59:40Z", "models": [{"name": "H100", "full_name": "NVIDIA H100"}], "hosts": [
+const fleetJSON = `{"schema_version": 1, "generated_at": "2026-11-20T09:59:40Z", "next_generation_expected_at": "2026-11-20T10:00:00Z", "models": [{"name": "H100", "full_name": "NVIDIA H100"}], "hosts": [
 	{"name": "atlas", "title": "", "gpus": [
 		{"index": 0, "uuid": null, "name": "NVIDIA H100", "memory_total_mib": 81559, "state": "free"},
 		{"index": 1, "uuid": null, "name": "NVIDIA H100", "memory_total_mib": 81559, "state": "free"},
@@ -171,7 +171,7 @@ func TestAYesIsToWhatWasShown(t *testing.T) {
 			gpu, who, who, since, mib)
 		states := []string{`"state": "free"`, `"state": "free"`}
 		states[gpu] = busy
-		return `{"schema_version": 1, "generated_at": "2026-11-20T09:59:40Z", "hosts": [{"name": "atlas", "title": "", "gpus": [
+		return `{"schema_version": 1, "generated_at": "2026-11-20T09:59:40Z", "next_generation_expected_at": "2026-11-20T10:00:00Z", "hosts": [{"name": "atlas", "title": "", "gpus": [
 			{"index": 0, "uuid": null, "name": "H100", "memory_total_mib": 81559, ` + states[0] + `},
 			{"index": 1, "uuid": null, "name": "H100", "memory_total_mib": 81559, ` + states[1] + `}]}]}`
 	}
@@ -387,7 +387,7 @@ func TestAsManyPlacesAsMayBe(t *testing.T) {
 	for i := range 257 {
 		hosts = append(hosts, fmt.Sprintf(`{"name": "gpu%d", "gpus": [{"index": 0, "uuid": "GPU-%08d", "name": "H100", "state": "free"}]}`, i, i))
 	}
-	all := `{"schema_version": 1, "generated_at": "2026-11-20T09:59:40Z", "hosts": [` + strings.Join(hosts, ",") + `]}`
+	all := `{"schema_version": 1, "generated_at": "2026-11-20T09:59:40Z", "next_generation_expected_at": "2026-11-20T10:00:00Z", "hosts": [` + strings.Join(hosts, ",") + `]}`
 	c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) {
 		if err := os.WriteFile(filepath.Join(o.Site, "api", "v1", "board.json"), []byte(all), 0o644); err != nil {
 			t.Fatal(err)

@@ -40,7 +40,7 @@ func (in *installation) files() (map[string]string, error) {
 		}
 		files["setup/cron"] = in.crontab("The web host: one generation per minute; it prints nothing on success.", "generate --interval 1m") +
 			"# Remove the # to keep the built-in SFTP server and web server running:\n" +
-			in.keepRunning("receive --listen :2222") + in.keepRunning(in.serve()+" --interval 1m")
+			in.keepRunning("receive --listen :2222") + in.keepRunning(in.serve())
 		if in.inMemory() {
 			files[siteTmpfiles] = fmt.Sprintf("# The site lies in memory. This makes its directory at every start of the machine.\n"+
 				"d %s 0755 %[2]s %[3]s -\nd %s 0755 %[2]s %[3]s -\n", path.Dir(SiteInMemory), in.User, in.Group, SiteInMemory)

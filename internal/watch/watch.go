@@ -78,6 +78,7 @@ type loop struct {
 // Run makes generations until the context ends. One that fails is logged, and the next one tried:
 // the disk may have room again.
 func Run(ctx context.Context, o Options) {
+	o.Generator.Expect(o.gap(0)) // until one has been made
 	l := &loop{Options: o, log: failure.NewLog(o.Log, o.Now), schedule: newSchedule(), problems: map[string]bool{}}
 	ctx, cancel := context.WithCancel(ctx)
 	var background sync.WaitGroup
@@ -141,7 +142,7 @@ func (l *loop) leads() bool { return l.Leader == nil || l.Leader.Held() }
 // generate makes one generation, and gives it up when the lead is lost. gap is the time from its beginning to that of
 // the next one.
 func (l *loop) generate(ctx context.Context) (gap time.Duration, err error) {
-	before := processorTime()
+	before, began := processorTime(), time.Now()
 	ctx, cancel := context.WithCancel(ctx)
 	l.setCancel(cancel)
 	defer func() { l.setCancel(nil); cancel() }()
@@ -153,6 +154,7 @@ func (l *loop) generate(ctx context.Context) (gap time.Duration, err error) {
 		return 0, ctx.Err()
 	}
 	gap = l.gap(processorTime() - before)
+	l.Generator.Expect((gap + time.Since(began)).Round(time.Second))
 	l.log.Report("generating", "site:failed", err)
 	if err == nil {
 		l.logProblems(report.Board)

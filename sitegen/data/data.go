@@ -72,22 +72,22 @@ func Files(in render.Input) error {
 	return historyFiles(in)
 }
 
-// A header starts a file that belongs to one generation. The next generation is
-// expected one interval later; a reader that finds that moment long past knows that
-// the generator has stopped.
+// A header starts a file that belongs to one generation. A reader that finds LateAt
+// past knows that the generator has stopped.
 type header struct {
 	SchemaVersion   int       `json:"schema_version"`
 	Generation      safe      `json:"generation"`
 	GeneratedAt     time.Time `json:"generated_at"`
 	GeneratedAtUnix int64     `json:"generated_at_unix"`
 	NextExpectedAt  time.Time `json:"next_generation_expected_at"`
+	LateAt          time.Time `json:"late_at"`
 }
 
 func headerOf(in render.Input) header {
 	b := in.Board
 	h := header{SchemaVersion: SchemaVersion, Generation: safe(in.GenerationID()), GeneratedAt: b.GeneratedAt, GeneratedAtUnix: b.GeneratedAt.Unix()}
 	if b.Interval > 0 {
-		h.NextExpectedAt = b.GeneratedAt.Add(b.Interval)
+		h.NextExpectedAt, h.LateAt = b.Due(), b.LateAt()
 	}
 	return h
 }

@@ -66,9 +66,7 @@ func ReadPublished(r io.Reader) (*Published, error) {
 		BookingsStaleSince: readable(doc.BookingsStaleSince), Demo: doc.Demo,
 		Problems: readProblems(doc.Problems),
 	}
-	if every := doc.NextExpectedAt.Sub(doc.GeneratedAt); !doc.NextExpectedAt.IsZero() && every > 0 && every < 7*24*time.Hour {
-		b.Interval = every
-	}
+	b.SetTimes(doc.NextExpectedAt, doc.LateAt)
 	seen := map[string]bool{}
 	for i := range doc.Hosts {
 		h, ok := doc.Hosts[i].host(b.GeneratedAt)

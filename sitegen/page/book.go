@@ -81,7 +81,6 @@ type Book struct {
 	User      string // who is logged in, canonical
 	ForOthers bool   // the name can be chosen
 	Now       time.Time
-	Interval  time.Duration // until a booking is on the board
 	Board     *board.Board
 	At        []booking.Booking // the places that are to be booked; without, it is asked how many
 	Fields    BookFields
@@ -118,7 +117,7 @@ func (p *BookPages) Book(b Book) ([]byte, error) {
 		FieldZone: ZoneName(cmp.Or(b.Zone, p.words.zone), b.Now),
 		User:      b.User, ForOthers: b.ForOthers, Fields: b.Fields, Where: p.where(b.Board, b.At), Action: p.places(b.At),
 		Say: b.Say, Detail: b.Detail, Field: b.Field, Released: b.Released,
-		Wait: int((b.Interval + time.Second - 1) / time.Second), Models: modelNames(b.Board),
+		Wait: int(b.Board.Due().Sub(b.Board.GeneratedAt).Round(time.Second) / time.Second), Models: modelNames(b.Board),
 	}
 	if b.Board.Late(b.Now) {
 		d.Old = p.words.near(b.Board.GeneratedAt, b.Now)

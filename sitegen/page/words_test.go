@@ -245,11 +245,11 @@ func bookForms(t *testing.T, own fs.FS) map[string][]byte {
 		{ID: "2", Host: host, Target: booking.Target{}, Name: foreign("mira"), From: boardtest.At(1, 0, 0), Until: boardtest.At(300, 0, 0)},
 	}
 	all := Book{
-		User: foreign("eva"), ForOthers: true, Now: now, Interval: time.Minute, Board: fleet, Mine: func(booking.Booking) bool { return true },
+		User: foreign("eva"), ForOthers: true, Now: now, Board: fleet, Mine: func(booking.Booking) bool { return true },
 		Say: "time", Detail: "raw words", Field: "until", Standing: lines, Clashes: lines, Saved: lines, At: lines[:1],
 		Jobs: []booking.Job{{Place: host, Who: snapshot.Owner{Person: foreign("kai")}, Program: foreign("train"), Since: now, Memory: memory}, {Place: host}, {Place: host, Unknown: true}},
 	}
-	one := Book{User: foreign("eva"), Now: now, Interval: time.Minute, Board: fleet, Mine: all.Mine, At: lines[1:], Released: true}
+	one := Book{User: foreign("eva"), Now: now, Board: fleet, Mine: all.Mine, At: lines[1:], Released: true}
 	offered := Book{
 		User: foreign("eva"), Now: now, Board: fleet, Mine: all.Mine, Standing: lines,
 		Wish: &board.Wish{GPUs: 1, From: now}, Offer: &board.Offer{Units: []board.Unit{{Host: &fleet.Hosts[0], GPU: &fleet.Hosts[0].GPUs[0]}}},

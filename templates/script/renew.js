@@ -44,8 +44,8 @@ function isBusy() {
 }
 
 function renew(fresh) {
-  const { built, interval } = fresh.documentElement.dataset;
-  if (built === root.dataset.built || isBusy()) {
+  const news = fresh.documentElement.dataset;
+  if (news.built === root.dataset.built || isBusy()) {
     return;
   }
   const main = byID("_main");
@@ -62,8 +62,7 @@ function renew(fresh) {
       radio.checked = true;
     }
   }
-  root.dataset.built = built;
-  root.dataset.interval = interval;
+  Object.assign(root.dataset, news);
   pageTitle = fresh.title;
   document.title = pageTitle;
   setIcon(fresh.querySelector("link[rel=icon]").getAttribute("href"));

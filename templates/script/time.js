@@ -95,7 +95,7 @@ function updateStaleness() {
   } else if (staleness === "late") {
     showMessage("", fill(words.late, durationText(age)));
   } else if (awaitsBooking()) {
-    showMessage("", fill(words.saved, root.dataset.interval));
+    showMessage("", fill(words.saved, root.dataset.next));
   } else {
     showMessage("", "");
   }
