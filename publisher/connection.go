@@ -13,6 +13,8 @@ import (
 
 	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
+
+	"gpuboard/internal/snapshot"
 )
 
 // handshakeTimeout bounds connecting and logging in, also where the budget is small. A
@@ -71,7 +73,7 @@ func (c *watchedConn) note(err error) {
 }
 
 // explainRejection refines the code of a connection that was lost before the
-// handshake: sshd says in plain text why it refuses to begin one.
+// handshake: sshd and receive say in plain text why they refuse to begin one.
 func (c *connection) explainRejection(e *Error) {
 	if e.Code != CodeLost {
 		return
@@ -82,6 +84,9 @@ func (c *connection) explainRejection(e *Error) {
 		e.hint = "too many logins from this address have failed; when many nodes share it, exempt it in the server's sshd_config: PerSourcePenaltyExemptList"
 	case strings.HasPrefix(greeting, "Exceeded MaxStartups"):
 		e.Code = CodeBusy
+	case strings.HasPrefix(greeting, "gpuboard receive: too many"):
+		line, _, _ := strings.Cut(greeting, "\r")
+		e.Code, e.Err, e.hint = CodeBusy, fmt.Errorf("logging in: %s", snapshot.Text(line, len(greeting))), ""
 	}
 }
 

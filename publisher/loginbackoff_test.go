@@ -163,10 +163,11 @@ func TestARefusedLoginIsRetriedLessOften(t *testing.T) {
 // TestGreetingOfSSHDGivesTheCode: sshd says in plain text why it does not even begin.
 func TestGreetingOfSSHDGivesTheCode(t *testing.T) {
 	for said, want := range map[string]string{
-		"Not allowed at this time\r\n": CodePenalty,
-		"Exceeded MaxStartups\r\n":     CodeBusy,
-		"Welcome to the machine\r\n":   CodeLost,
-		"":                             CodeLost,
+		"Not allowed at this time\r\n":                  CodePenalty,
+		"Exceeded MaxStartups\r\n":                      CodeBusy,
+		"gpuboard receive: too many logins at once\r\n": CodeBusy,
+		"Welcome to the machine\r\n":                    CodeLost,
+		"":                                              CodeLost,
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -198,6 +199,8 @@ func TestGreetingOfSSHDGivesTheCode(t *testing.T) {
 			t.Errorf("%q: %v (%s), want %s", said, err, Code(err), want)
 		} else if want == CodePenalty && !strings.Contains(e.Hint(), "PerSourcePenaltyExemptList") {
 			t.Errorf("hint %q", e.Hint())
+		} else if ours, yes := strings.CutPrefix(said, "gpuboard receive: "); yes && !strings.Contains(e.Error(), strings.TrimSpace(ours)) {
+			t.Errorf("%q does not say why", e)
 		}
 		l.Close()
 		all.Wait()

@@ -74,22 +74,26 @@ func (s *server) handle(raw net.Conn, login *attempt) {
 	raw.SetDeadline(time.Now().Add(s.opts.Limits.HandshakeTimeout))
 	conn := &timeoutConn{Conn: raw}
 	client, channels, requests, err := ssh.NewServerConn(conn, s.config)
-	s.limiter.loginEnded(login)
 	if err != nil {
 		s.log.Debug("logging a node in", "from", from, "err", err)
 		return
 	}
 	defer client.Close()
+	go ssh.DiscardRequests(requests)
 	host := client.Permissions.Extensions[hostExtension]
 	leave, ok := s.limiter.acceptHost(host)
 	if !ok {
 		s.log.Warn("refusing a node: too many connections of this host", "host", host, "from", from)
+		// Until it is told, it counts as one that logs in: of those there are few for each address.
+		refuse(channels, ssh.ResourceShortage, "too many connections of this host")
 		return
 	}
+	s.limiter.loginEnded(login)
 	defer leave()
 	drop, err := openDrop(s.data, s.drops, host, s.opts.Limits, s.opts.Now)
 	if err != nil {
 		s.log.Error("opening the drop", "host", host, "err", err)
+		refuse(channels, ssh.ConnectionFailed, "the drop of this host cannot be opened: the log of gpuboard receive says why")
 		return
 	}
 	defer drop.close()
@@ -97,8 +101,14 @@ func (s *server) handle(raw net.Conn, login *attempt) {
 	// The SSH library is already reading, under the deadline of the login.
 	raw.SetWriteDeadline(time.Now().Add(writeTimeout))
 	raw.SetReadDeadline(time.Now().Add(s.opts.Limits.IdleTimeout))
-	go ssh.DiscardRequests(requests)
 	s.channels(channels, drop, host)
+}
+
+// refuse answers the first session that a node asks for within the time of a login.
+func refuse(channels <-chan ssh.NewChannel, reason ssh.RejectionReason, why string) {
+	if offered, ok := <-channels; ok {
+		offered.Reject(reason, why)
+	}
 }
 
 // channels serves one SFTP session at a time and refuses everything else:
