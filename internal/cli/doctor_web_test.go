@@ -294,6 +294,13 @@ func TestDoctorMeasuresDrops(t *testing.T) {
 	if n, err := filepath.Glob(b.path("data/drop/gpu01/x*")); err != nil || len(n) != 17 {
 		t.Errorf("doctor removed files: %d are left", len(n))
 	}
+	b = well.again(t)
+	for i := range 51 {
+		b.must(os.MkdirAll(b.path(fmt.Sprintf("data/drop/n%02d/in", i)), 0o755))
+	}
+	if e, _ := b.examine(); !strings.Contains(listed(e, doctor.Note), "drop:sshd: 51 nodes push through sshd") || !strings.Contains(listed(e, doctor.Note), "each: 117 MiB") {
+		t.Errorf("found\n%s", listed(e, doctor.Note))
+	}
 }
 
 // TestDoctorSeesTheLimitOfDrops: whether a node behind sshd could fill the disk.

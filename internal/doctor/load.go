@@ -10,6 +10,9 @@ import (
 	"gpuboard/sitegen"
 )
 
+// manyNodes is from how many nodes on gpuboard receive, which is one process, is better than sshd.
+const manyNodes = 50
+
 // dropLoads tells what the drops hold, and whether the nodes could fill the disk.
 func (d *examination) dropLoads(all *spool.Drops, data string, hosts []string) {
 	if len(hosts) == 0 {
@@ -40,6 +43,11 @@ func (d *examination) dropLoads(all *spool.Drops, data string, hosts []string) {
 		}
 	}
 	d.ok("drop:ok", "%s in %s, %d MiB", board.Number(files, "file"), board.Number(len(hosts), "drop"), bytes>>20)
+	if byNodes > manyNodes {
+		d.note("drop:sshd", "gpuboard receive --help    (docs/scale.md says what it saves)",
+			"%d nodes push through sshd, which takes two processes and 2.3 MiB for each: %.0f MiB",
+			byNodes, 2.3*float64(byNodes))
+	}
 	disk, _ := fileSystemOf(data)
 	switch {
 	case len(open) > 0:
