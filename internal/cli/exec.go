@@ -6,15 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
+
+	"gpuboard/internal/config"
+	"gpuboard/internal/failure"
 )
 
 // This is the only file of the command line that starts programs: OpenSSH for its reading of its
-// configuration, and to run a command on the web host.
+// configuration, and to run a command on the web host; crontab; and gpuboard itself.
 
 // sshConfig returns what "ssh -G" says of a host: the truth for Match, tokens and canonical
 // names. The error is fs.ErrNotExist where there is no ssh.
@@ -65,4 +69,44 @@ func (a *app) crontab(ctx context.Context) []byte {
 func installed(name string) bool {
 	_, err := exec.LookPath(name)
 	return err == nil
+}
+
+// maxTries is how often a generation is tried, once in a second.
+const maxTries = 60
+
+// generateNow runs gpuboard generate, again if another generation is in progress, which may have begun before the
+// booking.
+func generateNow(ctx context.Context, cfg *config.Config, interval time.Duration) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	args := []string{"generate", "--interval", interval.String()}
+	for _, name := range []string{"data", "site", "state", "comments", "aliases", "templates"} {
+		if value := cfg.String(name); value != "" {
+			args = append(args, "--"+name, value)
+		}
+	}
+	if cfg.Path != "" {
+		args = append(args, "--config", cfg.Path)
+	}
+	for range maxTries {
+		var said bytes.Buffer
+		c := exec.CommandContext(ctx, self, args...)
+		c.Stderr = &said
+		err := c.Run()
+		ended, _ := errors.AsType[*exec.ExitError](err)
+		switch {
+		case err == nil, ended != nil && ended.ExitCode() == failure.ExitDegraded:
+			return nil
+		case ended == nil || ended.ExitCode() != failure.ExitTryAgain:
+			return fmt.Errorf("generating: %w: %s", err, bytes.TrimSpace(said.Bytes()))
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return errors.New("generating: another generation does not end")
 }

@@ -3,6 +3,9 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,6 +67,7 @@ func (a *app) generateCommand() *cobra.Command {
 				watch.Run(c.Context(), o)
 				return nil
 			}
+			collectLess(cfg.String("data"))
 			report, err := watch.Generate(c.Context(), g, now())
 			if err != nil {
 				return err
@@ -85,6 +89,17 @@ func (a *app) generateCommand() *cobra.Command {
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "print what was done")
 	c.Flags().StringVar(&at, "now", "", "pretend that it is this `TIME` (RFC 3339), to look back or ahead")
 	return c
+}
+
+// collectLess lets a process that ends soon collect garbage half as often, which saves a tenth of its time and takes
+// some megabytes, unless the fleet is large.
+func collectLess(data string) {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	if drops, err := os.ReadDir(filepath.Join(data, "drop")); err == nil && len(drops) <= 100 {
+		debug.SetGCPercent(200)
+	}
 }
 
 // pretended is the clock of a command with --now; at is "" for the real one.

@@ -7,11 +7,15 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/booking"
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
@@ -125,6 +129,51 @@ func (a *app) bookingForm(ctx context.Context, cfg *config.Config) (*serve.Booki
 		File: func() serve.File { return cfg.Bookings(path) }, Zone: cfg.Zone(), FileZone: cfg.BookingZone(false), Aliases: aliases, Limits: limits,
 		ForOthers: cfg.Bool("booking.for_others"), Pages: pages, Now: a.now, Changed: a.generateOnce(ctx, cfg),
 	}, nil
+}
+
+// watchLock is the file that generate --watch locks as long as it runs.
+func watchLock(cfg *config.Config) string { return filepath.Join(cfg.String("state"), "watch.lock") }
+
+// generateOnce returns what makes a generation after a booking in the form where cron or a timer makes them, so that
+// nobody waits for the next one. It does not wait for the generation; bookings that come meanwhile get another one.
+//
+// The interval is that of the site: those who make it may have given it as a flag.
+func (a *app) generateOnce(ctx context.Context, cfg *config.Config) func(interval time.Duration) {
+	asked := make(chan time.Duration, 1)
+	go func() {
+		for interval := range asked {
+			if err := generateNow(ctx, cfg, interval); err != nil {
+				a.log().Warn("the booking is on the pages after the next generation", "error", err)
+			}
+		}
+	}()
+	return func(interval time.Duration) {
+		if !generatesHere(cfg) {
+			return
+		}
+		select {
+		case asked <- interval:
+		default: // the one that is to begin shows this booking, too
+		}
+	}
+}
+
+// mayWrite is W_OK of access(2).
+const mayWrite = 2
+
+// generatesHere reports whether generations with these settings are made on this machine, and by a process that ends
+// with each. generate --watch finds a booking by itself.
+func generatesHere(cfg *config.Config) bool {
+	lock, err := atomicfile.OpenLock(watchLock(cfg))
+	if err == nil {
+		free, err := atomicfile.TryLock(lock)
+		atomicfile.Unlock(lock)
+		if err != nil || !free {
+			return false
+		}
+	}
+	_, err = os.Stat(filepath.Join(cfg.String("state"), "generate.lock"))
+	return err == nil && syscall.Access(cfg.String("site"), mayWrite) == nil
 }
 
 // loopback reports whether an address to listen on is reached from this machine alone.
