@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"time"
 )
@@ -105,6 +106,7 @@ func (s *suite) growth() error {
 		fleets = append(fleets, f)
 	}
 	ms, mib := make([][]float64, len(sizes)), make([][]float64, len(sizes))
+	var clock []float64 // of the largest fleet
 	for n := range 1 + s.times(8) { // the first makes all files, the others all anew
 		for i, f := range fleets {
 			if err := f.push(f.names); err != nil {
@@ -115,6 +117,9 @@ func (s *suite) growth() error {
 				return err
 			}
 			say("    %d hosts, generation %d: %.0f ms, %.0f MiB", sizes[i], n+1, u.ms(), float64(u.peak)/(1<<20))
+			if n > 0 && i == len(sizes)-1 {
+				clock = append(clock, u.wall.Seconds())
+			}
 			if n > 0 {
 				ms[i], mib[i] = append(ms[i], u.ms()), append(mib[i], float64(u.peak)/(1<<20))
 			}
@@ -135,5 +140,14 @@ func (s *suite) growth() error {
 				unit: "times", values: ratios, target: what.target})
 		}
 	}
+	largest := len(sizes) - 1
+	front, err := os.Stat(fleets[largest].site("index.html.gz"))
+	if err != nil {
+		return err
+	}
+	what := fmt.Sprintf("a generation of %d hosts, by the clock", sizes[largest])
+	s.add(row{id: "G3", what: what, unit: "s", values: clock})
+	what = fmt.Sprintf("the front page of %d hosts, gzipped", sizes[largest])
+	s.add(row{id: "G3", what: what, unit: "KiB", values: []float64{float64(front.Size()) / 1024}})
 	return nil
 }
