@@ -106,7 +106,7 @@ func (s *suite) growth() error {
 		fleets = append(fleets, f)
 	}
 	ms, mib := make([][]float64, len(sizes)), make([][]float64, len(sizes))
-	var clock []float64 // of the largest fleet
+	var clock []float64             // of the largest fleet
 	for n := range 1 + s.times(8) { // the first makes all files, the others all anew
 		for i, f := range fleets {
 			if err := f.push(f.names); err != nil {
