@@ -19,11 +19,11 @@ import (
 // one is a spool that always holds one bundle.
 type one []byte
 
-func (o one) Pending(string) ([]publisher.File, error) {
-	return []publisher.File{{Name: spool.LatestName, Size: int64(len(o))}}, nil
+func (o one) Pending(string) ([]string, error) {
+	return []string{spool.LatestName}, nil
 }
-func (o one) Read(publisher.File) ([]byte, error)    { return o, nil }
-func (o one) Delivered(string, publisher.File) error { return nil }
+func (o one) Read(string) ([]byte, error)            { return o, nil }
+func (o one) Delivered(string, string, []byte) error { return nil }
 func (o one) Obsolete(string) []string               { return nil }
 func (o one) Withdrawn(string, ...string) error      { return nil }
 

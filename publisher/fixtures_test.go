@@ -45,14 +45,12 @@ func (s *memorySpool) set(name string, data []byte) {
 	s.files[name] = data
 }
 
-func (s *memorySpool) Pending(string) ([]File, error) {
+func (s *memorySpool) Pending(string) ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var files []File
-	for _, name := range slices.Backward(slices.Sorted(maps.Keys(s.files))) { // "latest" comes after "hour"
-		files = append(files, File{Name: name, Size: int64(len(s.files[name]))})
-	}
-	return files, nil
+	names := slices.Sorted(maps.Keys(s.files))
+	slices.Reverse(names) // "latest" comes after "hour"
+	return names, nil
 }
 
 func (s *memorySpool) Obsolete(string) []string { return s.expired }
@@ -62,20 +60,20 @@ func (s *memorySpool) Withdrawn(_ string, names ...string) error {
 	return nil
 }
 
-func (s *memorySpool) Read(f File) ([]byte, error) {
+func (s *memorySpool) Read(name string) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.unreadable[f.Name]; err != nil {
+	if err := s.unreadable[name]; err != nil {
 		return nil, err
 	}
-	return s.files[f.Name], nil
+	return s.files[name], nil
 }
 
-func (s *memorySpool) Delivered(_ string, f File) error {
+func (s *memorySpool) Delivered(_, name string, _ []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.delivered = append(s.delivered, f.Name)
-	delete(s.files, f.Name)
+	s.delivered = append(s.delivered, name)
+	delete(s.files, name)
 	return nil
 }
 

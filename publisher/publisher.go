@@ -40,21 +40,17 @@ const (
 	retryCap  = 8 * time.Second
 )
 
-// File is one file that waits in a spool.
-type File = spool.File
-
 // Source is what Publish reads from: a [*spool.Spool]. Publish calls it from
 // the goroutine of its caller.
 type Source interface {
-	// Pending lists the files that target has not received yet: the latest file
-	// first, then hour files from the newest to the oldest.
-	Pending(target string) ([]File, error)
-	// Read returns the whole content, which may be newer than File says. An error
-	// that wraps [fs.ErrNotExist] means that the file need not be sent any more.
-	Read(File) ([]byte, error)
-	// Delivered is called once the file is in the drop under its name; f describes
-	// what was sent.
-	Delivered(target string, f File) error
+	// Pending lists the names of the files that target has not received yet: the latest
+	// file first, then hour files from the newest to the oldest.
+	Pending(target string) ([]string, error)
+	// Read returns the whole content of a file. An error that wraps [fs.ErrNotExist]
+	// means that the file need not be sent any more.
+	Read(name string) ([]byte, error)
+	// Delivered is called once the file is in the drop under its name, with what was sent.
+	Delivered(target, name string, data []byte) error
 	// Obsolete lists delivered files that have expired. Where a node's account may
 	// only write, nobody but the node can remove them.
 	Obsolete(target string) []string
@@ -94,11 +90,11 @@ type Options struct {
 
 // Report says what one Publish did, also when it returned an error.
 type Report struct {
-	Delivered []File
-	Waiting   int   // files left for the next Publish
-	Bytes     int64 // of content delivered
-	Attempts  int   // connections that were tried or used
-	Dialed    int   // new connections
+	Delivered []string // names of files
+	Waiting   int      // files left for the next Publish
+	Bytes     int64    // of content delivered
+	Attempts  int      // connections that were tried or used
+	Dialed    int      // new connections
 }
 
 // Publisher pushes to one target. Its methods may be called from several goroutines.
@@ -181,7 +177,7 @@ func (p *Publisher) Publish(ctx context.Context, src Source) (Report, error) {
 		return r, &Error{Code: CodeSpool, Err: fmt.Errorf("listing what waits for %s: %w", p.target, err)}
 	}
 	most := p.opts.Backlog
-	if len(files) > 0 && files[0].Name == LatestName {
+	if len(files) > 0 && files[0] == LatestName {
 		most++
 	}
 	batch := files[:min(len(files), most)]
@@ -297,7 +293,7 @@ func (p *Publisher) attempt(ctx context.Context, left *queue, r *Report) error {
 type queue struct {
 	src      Source
 	target   string
-	files    []File
+	files    []string // their names
 	report   *Report
 	problems []error // files that were skipped
 	gone     int     // files that left the spool meanwhile
@@ -306,31 +302,27 @@ type queue struct {
 // drain delivers the files one by one. It stops at the first error of put and
 // keeps that file at the head. A file that cannot be read is skipped.
 func (q *queue) drain(ctx context.Context, put func(name string, data []byte) error) error {
-	for len(q.files) > 0 {
+	for ; len(q.files) > 0; q.files = q.files[1:] {
 		if ctx.Err() != nil {
 			return &Error{Code: CodeTimeout, Err: fmt.Errorf("%d files left when the time was spent: %w", len(q.files), context.Cause(ctx))}
 		}
-		f := q.files[0]
-		data, err := q.src.Read(f)
+		name := q.files[0]
+		data, err := q.src.Read(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			q.files = q.files[1:]
 			q.gone++
 			continue
 		}
 		if err != nil {
-			q.problems = append(q.problems, &Error{Code: CodeSpool, Err: fmt.Errorf("reading %s from the spool: %w", f.Name, err)})
-			q.files = q.files[1:]
+			q.problems = append(q.problems, &Error{Code: CodeSpool, Err: fmt.Errorf("reading %s from the spool: %w", name, err)})
 			continue
 		}
-		if err := put(f.Name, data); err != nil {
+		if err := put(name, data); err != nil {
 			return err
 		}
-		q.files = q.files[1:]
-		f = spool.FileOf(f.Name, data)
-		q.report.Delivered = append(q.report.Delivered, f)
+		q.report.Delivered = append(q.report.Delivered, name)
 		q.report.Bytes += int64(len(data))
-		if err := q.src.Delivered(q.target, f); err != nil {
-			q.problems = append(q.problems, &Error{Code: CodeSpool, Err: fmt.Errorf("marking %s as delivered: %w", f.Name, err)})
+		if err := q.src.Delivered(q.target, name, data); err != nil {
+			q.problems = append(q.problems, &Error{Code: CodeSpool, Err: fmt.Errorf("marking %s as delivered: %w", name, err)})
 		}
 	}
 	return nil

@@ -219,7 +219,7 @@ func TestNothingIsReadAfterTheEndOfAPush(t *testing.T) {
 	cancel()
 	src := newMemorySpool(LatestName)
 	src.unreadable = map[string]error{LatestName: os.ErrPermission}
-	q := &queue{src: src, files: []File{{Name: LatestName}}, report: &Report{}}
+	q := &queue{src: src, files: []string{LatestName}, report: &Report{}}
 	if err := q.drain(ctx, nil); Code(err) != CodeTimeout || len(q.files) != 1 || len(q.problems) != 0 {
 		t.Errorf("%v, %d files left, problems %v", err, len(q.files), q.problems)
 	}
@@ -236,7 +236,7 @@ func TestServerThatStopsAnsweringLeavesARecord(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), need.Patience)
 		defer cancel()
 		r := Report{}
-		q := &queue{src: newMemorySpool(LatestName), files: []File{{Name: LatestName}}, report: &r}
+		q := &queue{src: newMemorySpool(LatestName), files: []string{LatestName}, report: &r}
 		if err := p.attempt(ctx, q, &r); Code(err) != CodeTimeout {
 			t.Errorf("%s: %v, want %s", fails, err, CodeTimeout)
 		}
@@ -258,13 +258,13 @@ type brokenSpool struct {
 	pending, delivered error
 }
 
-func (s brokenSpool) Pending(target string) ([]File, error) {
+func (s brokenSpool) Pending(target string) ([]string, error) {
 	files, _ := s.memorySpool.Pending(target)
 	return files, s.pending
 }
 
-func (s brokenSpool) Delivered(target string, f File) error {
-	return errors.Join(s.memorySpool.Delivered(target, f), s.delivered)
+func (s brokenSpool) Delivered(target, name string, data []byte) error {
+	return errors.Join(s.memorySpool.Delivered(target, name, data), s.delivered)
 }
 
 func TestErrorsOfTheSpool(t *testing.T) {

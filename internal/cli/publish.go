@@ -46,7 +46,7 @@ func (a *app) publishCommand() *cobra.Command {
 
 // published says whether the snapshot that the drop has now is well.
 func (a *app) published(s *spool.Spool) error {
-	data, err := s.Read(spool.File{Name: spool.LatestName})
+	data, err := s.Read(spool.LatestName)
 	if err != nil {
 		return nil
 	}

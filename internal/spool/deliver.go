@@ -7,24 +7,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"gpuboard/internal/atomicfile"
 )
 
-// A File is one file of the spool that can be delivered.
-type File struct {
-	Name   string // latest.json.gz, or an hour file's
-	Size   int64
-	Digest string // SHA-256 in hex; hour files never change
-}
-
 // maxObsolete limits the remembered files that only the target still has.
 const maxObsolete = 128
 
-// delivered records the files that one target has, with the digest of each.
+// delivered records the files that one target has, with the SHA-256 of each in hex.
 type delivered struct {
 	Target string            `json:"target"`
 	Files  map[string]string `json:"files"`
@@ -32,69 +24,48 @@ type delivered struct {
 
 func deliverable(name string) bool { return name == LatestName || hourName.MatchString(name) }
 
-// Pending returns the files that target does not have: latest.json.gz first, if it has
-// changed, then hour files, newest first. A file that cannot be read is listed without a
-// digest; [Spool.Read] returns why. Any process that can read the spool may call Pending
-// while another one adds.
-func (s *Spool) Pending(target string) ([]File, error) {
+// Pending returns the names of the files that target does not have: latest.json.gz first, if
+// it has changed or cannot be read, then hour files, which never change, newest first. Any
+// process that can read the spool may call Pending while another one adds.
+func (s *Spool) Pending(target string) ([]string, error) {
 	has, err := s.delivered(target)
 	if err != nil {
 		return nil, fmt.Errorf("reading what was delivered: %w", err)
 	}
-	entries, err := os.ReadDir(s.dir)
+	names, err := s.names()
 	if err != nil {
 		return nil, fmt.Errorf("listing spool: %w", err)
 	}
-	var pending []File
-	for _, e := range entries {
-		name := e.Name()
-		if !e.Type().IsRegular() || !deliverable(name) {
-			continue
-		}
+	pending := slices.DeleteFunc(names, func(name string) bool {
 		sent, known := has.Files[name]
-		if known && name != LatestName {
-			continue
+		if name != LatestName {
+			return known || !deliverable(name)
 		}
 		data, err := s.read(name)
-		if notExist(err) {
-			continue // removed by the collector meanwhile
-		}
-		if err != nil {
-			pending = append(pending, File{Name: name})
-			continue
-		}
-		if f := FileOf(name, data); f.Digest != sent {
-			pending = append(pending, f)
-		}
-	}
+		return err == nil && digest(data) == sent
+	})
 	// "latest" sorts after "hour", and names of hour files begin with the hour.
-	slices.SortFunc(pending, func(a, b File) int { return strings.Compare(b.Name, a.Name) })
+	slices.Reverse(pending)
 	return pending, nil
 }
 
-// Read returns the content of f. latest.json.gz may be newer than f, so pass the
-// [FileOf] of the result to Delivered. For an hour file that was removed meanwhile the
-// error wraps [fs.ErrNotExist].
-func (s *Spool) Read(f File) ([]byte, error) {
-	if !deliverable(f.Name) {
-		return nil, fmt.Errorf("reading %q of the spool: no such kind of file", f.Name)
+// Read returns the content of a file. For an hour file that was removed after Pending the error
+// wraps [fs.ErrNotExist].
+func (s *Spool) Read(name string) ([]byte, error) {
+	if !deliverable(name) {
+		return nil, fmt.Errorf("reading %q of the spool: no such kind of file", name)
 	}
-	data, err := s.read(f.Name)
+	data, err := s.read(name)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s of the spool: %w", f.Name, err)
+		return nil, fmt.Errorf("reading %s of the spool: %w", name, err)
 	}
 	return data, nil
 }
 
-// FileOf describes data under a name of the spool.
-func FileOf(name string, data []byte) File {
-	return File{Name: name, Size: int64(len(data)), Digest: digest(data)}
-}
-
-// Delivered records, for this and later processes, that target has f.
-func (s *Spool) Delivered(target string, f File) error {
-	if !deliverable(f.Name) {
-		return fmt.Errorf("remembering the delivery of %q: no such kind of file", f.Name)
+// Delivered records, for this and later processes, that target has a file with this content.
+func (s *Spool) Delivered(target, name string, data []byte) error {
+	if !deliverable(name) {
+		return fmt.Errorf("remembering the delivery of %q: no such kind of file", name)
 	}
 	err := s.remember(target, func(has delivered) {
 		// The record is limited also for a target from which nothing is removed.
@@ -103,10 +74,10 @@ func (s *Spool) Delivered(target string, f File) error {
 				delete(has.Files, name)
 			}
 		}
-		has.Files[f.Name] = f.Digest
+		has.Files[name] = digest(data)
 	})
 	if err != nil {
-		return fmt.Errorf("remembering the delivery of %s: %w", f.Name, err)
+		return fmt.Errorf("remembering the delivery of %s: %w", name, err)
 	}
 	return nil
 }

@@ -36,12 +36,12 @@ func fleet(t *testing.T) (data, drop string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range files {
-		content, err := s.Read(f)
+	for _, name := range files {
+		content, err := s.Read(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, filepath.Join(drop, f.Name), content)
+		write(t, filepath.Join(drop, name), content)
 	}
 	return data, drop
 }

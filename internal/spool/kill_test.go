@@ -80,22 +80,22 @@ func (l seenSamples) scan(t *testing.T, dir string) (last uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range files {
-		data, err := s.Read(f)
+	for _, name := range files {
+		data, err := s.Read(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f.Name == LatestName {
+		if name == LatestName {
 			b, err := snapshot.DecodeBundle(bytes.NewReader(data))
 			if err != nil {
-				t.Fatalf("%s: %v", f.Name, err)
+				t.Fatalf("%s: %v", name, err)
 			}
 			see(b.BootID, b.Samples)
 			continue
 		}
 		h, err := snapshot.DecodeHour(bytes.NewReader(data))
 		if err != nil {
-			t.Fatalf("%s: %v", f.Name, err)
+			t.Fatalf("%s: %v", name, err)
 		}
 		see(h.BootID, h.Samples)
 	}

@@ -183,7 +183,7 @@ func (s *Spool) load() error {
 
 func (s *Spool) path(name string) string { return filepath.Join(s.dir, name) }
 
-// names lists the regular files of the spool. Only its owner writes there, so the number
+// names lists the regular files of the spool, sorted. Only its owner writes there, so the number
 // of files is not limited here.
 func (s *Spool) names() ([]string, error) {
 	entries, err := os.ReadDir(s.dir)
