@@ -15,38 +15,29 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// bundle is latest.json.gz as it is written: gzip of one JSON document.
-// Checksum is "sha256:" and the hex digest of the bytes of snapshot followed by those of
-// samples, as they are in the document.
+// header is what a file says about itself: a bundle at the beginning of its document, an hour
+// file in its first line. Checksum is "sha256:" and a hex digest: of the bytes of snapshot and then
+// those of samples, as they are in the document; or of all bytes after the first line, where each
+// line is an array of blocks (see block).
+type header struct {
+	Schema   int    `json:"schema"`
+	Host     string `json:"host"`
+	BootID   string `json:"boot_id"`
+	Hour     Time   `json:"hour,omitzero"` // of an hour file
+	FirstSeq uint64 `json:"first_seq"`
+	LastSeq  uint64 `json:"last_seq"`
+	Count    int    `json:"count,omitempty"` // of the samples of an hour file
+	Checksum string `json:"checksum"`
+}
+
+// bundle is latest.json.gz: gzip of one JSON document.
 type bundle struct {
-	bundleHead
+	header
 	Snapshot jsontext.Value `json:"snapshot"`
 	Samples  jsontext.Value `json:"samples"`
 }
 
 const beforeSnapshot = `,"snapshot":`
-
-type bundleHead struct {
-	Schema   int    `json:"schema"`
-	Host     string `json:"host"`
-	BootID   string `json:"boot_id"`
-	FirstSeq uint64 `json:"first_seq"`
-	LastSeq  uint64 `json:"last_seq"`
-	Checksum string `json:"checksum"`
-}
-
-// hourHeader is the first line of an hour file. Checksum is over all bytes
-// after that line; each of those lines is an array of blocks (see block).
-type hourHeader struct {
-	Schema   int    `json:"schema"`
-	Host     string `json:"host"`
-	BootID   string `json:"boot_id"`
-	Hour     Time   `json:"hour"`
-	FirstSeq uint64 `json:"first_seq"`
-	LastSeq  uint64 `json:"last_seq"`
-	Count    int    `json:"count"`
-	Checksum string `json:"checksum"`
-}
 
 // lenient are the options for reading what nodes write: unknown fields are ignored, names
 // are case-sensitive, repeated names are refused, and Text escapes invalid UTF-8 later.
@@ -71,7 +62,7 @@ func EncodeBundle(b *Bundle) ([]byte, error) {
 	if len(b.Samples) > 0 {
 		first = b.Samples[0].Seq
 	}
-	head, err := json.Marshal(bundleHead{
+	head, err := json.Marshal(header{
 		Schema: Schema, Host: b.Host, BootID: b.BootID, FirstSeq: first, LastSeq: s.Seq, Checksum: checksum(snap, samples),
 	})
 	if err != nil {
@@ -94,7 +85,7 @@ func EncodeHour(h *Hour) ([]byte, error) {
 		return nil, fmt.Errorf("encoding an hour of %s: %w", h.Host, err)
 	}
 	lines := append(samples, '\n')
-	head, err := json.Marshal(hourHeader{
+	head, err := json.Marshal(header{
 		Schema: Schema, Host: h.Host, BootID: h.BootID, Hour: TimeOf(h.Start.Truncate(time.Hour)),
 		FirstSeq: h.Samples[0].Seq, LastSeq: h.Samples[len(h.Samples)-1].Seq,
 		Count: len(h.Samples), Checksum: checksum(lines),
@@ -171,7 +162,7 @@ func BundleHost(r io.Reader) string {
 	}
 	data, _ := io.ReadAll(io.LimitReader(zip, headBytes)) // the head may be there although the rest is damaged
 	text, _, ok := bytes.Cut(data, []byte(beforeSnapshot))
-	var head bundleHead
+	var head header
 	if !ok || jsonv2.Unmarshal(append(text, '}'), &head, lenient) != nil {
 		return ""
 	}
@@ -189,7 +180,7 @@ func DecodeHour(r io.Reader) (*Hour, error) {
 	if _, err := ofNode().document(first); err != nil {
 		return nil, err
 	}
-	var head hourHeader
+	var head header
 	if err := jsonv2.Unmarshal(first, &head, lenient); err != nil {
 		return nil, parseError(first, err)
 	}

@@ -115,7 +115,7 @@ func FuzzDecodeHour(f *testing.F) {
 		if plain {
 			size = len(data)
 			first, rest, _ := bytes.Cut(data, []byte("\n"))
-			var head hourHeader
+			var head header
 			if json.Unmarshal(first, &head) == nil && head.Checksum != "" {
 				data = bytes.Replace(data, []byte(head.Checksum), []byte(checksum(rest)), 1)
 			}
