@@ -17,9 +17,9 @@ func TestCodesOfRareFailures(t *testing.T) {
 	p := open(t, Options{Target: Target{Scheme: "sftp", Host: "web.example.org"}})
 	noName := &net.DNSError{Err: "no such host", Name: "web.example.org", IsNotFound: true}
 	for want, e := range map[string]*Error{
-		CodeResolve:    p.transportError(context.Background(), nil, "connecting", noName),
-		CodeRemoteTemp: p.remoteError(stepRename, LatestName, os.ErrNotExist),
-		CodeHandshake:  p.transportError(context.Background(), nil, "logging in", errors.New("ssh: no common tongue")),
+		"ssh:resolve":      p.transportError(context.Background(), nil, "connecting", noName),
+		"remote:temp-gone": p.remoteError(stepRename, LatestName, os.ErrNotExist),
+		"ssh:handshake":    p.transportError(context.Background(), nil, "logging in", errors.New("ssh: no common tongue")),
 	} {
 		if e.Code != want || e.Hint() == "" || !e.Temporary() {
 			t.Errorf("%s (%v), hint %q, temporary %v", e.Code, e, e.Hint(), e.Temporary())

@@ -80,7 +80,7 @@ func (c *connection) explainRejection(e *Error) {
 	}
 	switch greeting := string(c.base.greeting[:]); {
 	case strings.HasPrefix(greeting, "Not allowed at this time"):
-		e.Code = CodePenalty
+		e.Code = "ssh:penalty"
 		e.hint = "too many logins from this address have failed; when many nodes share it, exempt it in the server's sshd_config: PerSourcePenaltyExemptList"
 	case strings.HasPrefix(greeting, "Exceeded MaxStartups"):
 		e.Code = CodeBusy
@@ -199,7 +199,7 @@ func openSFTP(ctx context.Context, client *ssh.Client) (*sftp.Client, error) {
 // remove and rename readers find no file, and a plain rename does not replace.
 func (c *connection) extensions(host string) error {
 	if _, ok := c.sftp.HasExtension("posix-rename@openssh.com"); !ok {
-		return configError(CodeNoPosixRename,
+		return configError("ssh:no-posix-rename",
 			"use OpenSSH's internal-sftp or `gpuboard receive` on the server, and do not deny posix-rename there",
 			fmt.Errorf("opening an SFTP session on %s: it does not offer posix-rename@openssh.com, without which readers would see a file missing or torn", host))
 	}

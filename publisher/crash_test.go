@@ -195,9 +195,9 @@ func TestFullDisk(t *testing.T) {
 		name, options, command, code string
 		size                         int
 	}{
-		{"space, and the server tells", "size=256k", "internal-sftp", CodeRemoteSpace, 900 << 10},
+		{"space, and the server tells", "size=256k", "internal-sftp", "remote:nospace", 900 << 10},
 		{"space, and the server does not", "size=256k", sshtest.LockedDown, CodeRemoteFailure, 900 << 10},
-		{"inodes", "size=1m,nr_inodes=2", "internal-sftp", CodeRemoteInodes, 10},
+		{"inodes", "size=1m,nr_inodes=2", "internal-sftp", "remote:noinode", 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			need.Root(t)
@@ -209,7 +209,7 @@ func TestFullDisk(t *testing.T) {
 			s := sshtest.Start(t, sshtest.Options{Command: c.command, Dir: dir})
 			p := open(t, toServer(t, s, s.Port))
 			src := newMemorySpool(LatestName)
-			if c.code != CodeRemoteInodes {
+			if c.code != "remote:noinode" {
 				publish(t, p, src)
 			} else if err := os.WriteFile(filepath.Join(dir, LatestName), []byte("content of "+LatestName), 0o644); err != nil {
 				t.Fatal(err)

@@ -18,7 +18,8 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// Reason codes of an [Error]. They are stable: logs, health.json and tests use them.
+// Reason codes of an [Error] that several places use. They are stable, like those that stand where
+// the only error with them is made: logs, health.json and tests use them.
 const (
 	CodeTarget        = "publish:target"      // the target cannot be understood
 	CodeSpool         = "publish:spool"       // the spool could not be read or marked
@@ -26,31 +27,17 @@ const (
 	CodeLocal         = "local:write"         // the local drop could not be written
 	CodeLocalDir      = "local:directory"     // the local drop directory is not usable
 	CodeConfig        = "ssh:config"          // ssh_config says something we cannot do
-	CodeResolve       = "ssh:resolve"         // the host name has no address
 	CodeRefused       = "ssh:refused"         // nothing listens there
 	CodeTimeout       = "ssh:timeout"         // no answer within the budget
 	CodeLost          = "ssh:lost"            // the connection broke
 	CodeBusy          = "ssh:busy"            // the server has too many logins under way
-	CodePenalty       = "ssh:penalty"         // the server turns this address away for a while
-	CodeHandshake     = "ssh:handshake"       // the peer does not speak SSH as we know it
-	CodeAlgorithm     = "ssh:algorithm"       // no common algorithm
 	CodeAuth          = "ssh:auth"            // the server takes none of our keys
-	CodeNoKey         = "ssh:no-key"          // there is no key to offer
-	CodeKeyMode       = "ssh:key-mode"        // others may read the private key
-	CodeKeyPassphrase = "ssh:key-passphrase"  // the key is locked and no agent holds it
 	CodeKeyUnreadable = "ssh:key-unreadable"  // the key file is missing or no key
 	CodeHostUnknown   = "ssh:hostkey-unknown" // known_hosts has no key for the server
-	CodeHostChanged   = "ssh:hostkey-changed" // known_hosts has another key for it
-	CodeHostRevoked   = "ssh:hostkey-revoked" // known_hosts marks the key as revoked
 	CodeKnownHosts    = "ssh:known-hosts"     // known_hosts cannot be read
 	CodeNoSFTP        = "ssh:no-sftp"         // logged in, but no SFTP session
-	CodeNoPosixRename = "ssh:no-posix-rename" // the server cannot replace a file atomically
-	CodeRemoteDir     = "remote:directory"    // the drop directory does not exist
 	CodeRemoteDenied  = "remote:permission"   // the server denies a request we need
-	CodeRemoteTemp    = "remote:temp-gone"    // somebody removed our temporary file
 	CodeRemoteFailure = "remote:failure"      // the server says only "failure"
-	CodeRemoteSpace   = "remote:nospace"      // the server's disk is full
-	CodeRemoteInodes  = "remote:noinode"      // the server's disk has no inode left
 )
 
 // Error is what [Publisher.Publish] and [New] return: a stable code, whether the
@@ -102,6 +89,7 @@ func (p *Publisher) transportError(ctx context.Context, c *connection, doing str
 		return typed
 	}
 	wrapped := fmt.Errorf("%s: %w", doing, err)
+	again := func(code, hint string) *Error { return &Error{Code: code, retry: true, Err: wrapped, hint: hint} }
 	var dns *net.DNSError
 	var algorithm *ssh.AlgorithmNegotiationError
 	var open *ssh.OpenChannelError
@@ -113,22 +101,19 @@ func (p *Publisher) transportError(ctx context.Context, c *connection, doing str
 		return &Error{Code: CodeTimeout, retry: true, Err: fmt.Errorf("%s: no answer in time: %w", doing, err),
 			hint: "test whether the server answers: sftp " + p.sftpArgs()}
 	case errors.As(err, &dns):
-		return &Error{Code: CodeResolve, retry: dns.IsTemporary, Err: wrapped,
+		return &Error{Code: "ssh:resolve", retry: dns.IsTemporary, Err: wrapped,
 			hint: "check the name: getent hosts " + dns.Name}
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return &Error{Code: CodeRefused, retry: true, Err: wrapped,
-			hint: "test whether sshd listens there: sftp " + p.sftpArgs()}
+		return again(CodeRefused, "test whether sshd listens there: sftp "+p.sftpArgs())
 	case errors.As(err, &algorithm):
-		return configError(CodeAlgorithm, "compare with: sftp -vv "+p.sftpArgs()+"  (a server that offers only SHA-1 signatures needs an update)", wrapped)
+		return configError("ssh:algorithm", "compare with: sftp -vv "+p.sftpArgs()+"  (a server that offers only SHA-1 signatures needs an update)", wrapped)
 	case strings.Contains(text, "unable to authenticate"):
 		return configError(CodeAuth, "bring this node's public key to the web host: as /etc/ssh/gpudrop/ACCOUNT where sshd takes snapshots, as HOST.pub in the directory of keys where gpuboard receive does; then try: sftp "+p.sftpArgs(), wrapped)
 	case strings.Contains(text, "in response to channel open: <nil>"): // cut; or sshd that refuses its chroot, which every retry would repeat
 		return &Error{Code: CodeNoSFTP, hint: noSFTPHint, Err: fmt.Errorf("%s: the connection ended while the session opened", doing)}
 	case errors.As(err, &open) && open.Reason == ssh.ResourceShortage:
-		return &Error{
-			Code: CodeBusy, retry: true, Err: wrapped,
-			hint: "the server has no room for another session: look at its memory, and at MaxSessions in its sshd_config",
-		}
+		return again(CodeBusy,
+			"the server has no room for another session: look at its memory, and at MaxSessions in its sshd_config")
 	case errors.As(err, &open) && open.Reason == ssh.ConnectionFailed: // sshd's answer at its limit of sessions
 		return &Error{Code: CodeNoSFTP, Err: wrapped, hint: noSFTPHint + "; MaxSessions limits sessions"}
 	case errors.As(err, &open), strings.Contains(text, "in response to channel open"),
@@ -138,10 +123,9 @@ func (p *Publisher) transportError(ctx context.Context, c *connection, doing str
 		errors.Is(err, syscall.EPIPE), errors.Is(err, sftp.ErrSSHFxConnectionLost), errors.Is(err, net.ErrClosed),
 		errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), strings.Contains(text, "EOF"),
 		strings.Contains(text, "connection reset"), strings.Contains(text, "disconnect"):
-		return &Error{Code: CodeLost, retry: true, Err: wrapped,
-			hint: "when many nodes push at once, raise MaxStartups in the server's sshd_config"}
+		return again(CodeLost, "when many nodes push at once, raise MaxStartups in the server's sshd_config")
 	}
-	return &Error{Code: CodeHandshake, retry: true, Err: wrapped, hint: "compare with: sftp -v " + p.sftpArgs()}
+	return again("ssh:handshake", "compare with: sftp -v "+p.sftpArgs())
 }
 
 func isTimeout(err error) bool {
@@ -165,12 +149,12 @@ func (p *Publisher) remoteError(step, name string, err error) *Error {
 	var s *sftp.StatusError
 	switch {
 	case errors.Is(err, os.ErrNotExist) && step == stepRename:
-		return &Error{Code: CodeRemoteTemp, retry: true, Err: wrapped,
+		return &Error{Code: "remote:temp-gone", retry: true, Err: wrapped,
 			hint: "another publisher of this host, or a cleanup, removed the temporary file"}
 	case strings.Contains(err.Error(), snapshot.BadForeign):
 		return configError(CodeRemoteDenied, "each node needs a key of its own: ssh-keygen -t ed25519 -N '' -C HOST -f HOST, and HOST.pub into keys/ on the web host", wrapped)
 	case errors.Is(err, os.ErrNotExist):
-		return configError(CodeRemoteDir, "create "+dir+", which to: names, on the server, writable by the node's account", wrapped)
+		return configError("remote:directory", "create "+dir+", which to: names, on the server, writable by the node's account", wrapped)
 	case errors.Is(err, os.ErrPermission), errors.As(err, &s) && s.FxCode() == sftp.ErrSSHFxOpUnsupported:
 		return configError(CodeRemoteDenied, "on the server, make "+dir+" writable by the node's account and allow the requests open, close, write, fsync, posix-rename, remove, realpath", wrapped)
 	}

@@ -89,13 +89,13 @@ func (h *hostKeys) check(s settings, remote net.Addr, key ssh.PublicKey) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &revoked):
-		return refused(CodeHostRevoked, "do not connect; ask the server's administrator for its new key",
+		return refused("ssh:hostkey-revoked", "do not connect; ask the server's administrator for its new key",
 			"the key %s is revoked in %s:%d", print, revoked.Revoked.Filename, revoked.Revoked.Line)
 	case knownhosts.IsHostUnknown(err):
 		return unknown()
 	case errors.As(err, &mismatch) && len(mismatch.Want) > 0:
 		known := mismatch.Want[0]
-		return refused(CodeHostChanged,
+		return refused("ssh:hostkey-changed",
 			fmt.Sprintf("ask whoever runs the server whether its key is now %s; if so: ssh-keygen -f %s -R %s; %s",
 				print, shell.Quote(known.Filename), shell.Quote(xknownhosts.Normalize(s.keyAddr())), h.scanCommand(s)),
 			"it shows %s, but %s:%d has %s: the server was reinstalled, or somebody is in between", print, known.Filename, known.Line, ssh.FingerprintSHA256(known.Key))

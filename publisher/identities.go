@@ -76,7 +76,7 @@ func loadIdentities(s settings, end time.Time) (*identities, error) {
 	if len(ids.problems) > 0 {
 		return nil, ids.problems[0]
 	}
-	return nil, configError(CodeNoKey, "make one: ssh-keygen -t ed25519 -N '' -f ~/.ssh/id_ed25519, and bring its .pub to the web host; or name one: --identity FILE",
+	return nil, configError("ssh:no-key", "make one: ssh-keygen -t ed25519 -N '' -f ~/.ssh/id_ed25519, and bring its .pub to the web host; or name one: --identity FILE",
 		fmt.Errorf("logging in to %s: no private key found and no agent holds one", s.addr()))
 }
 
@@ -107,7 +107,7 @@ func readKey(name string) (ssh.Signer, ssh.PublicKey, *Error) {
 		return nil, public, configError(CodeKeyUnreadable, "name the private key: --identity FILE", fmt.Errorf("reading key: %w", err))
 	}
 	if own, ok := info.Sys().(*syscall.Stat_t); ok && int(own.Uid) == os.Getuid() && info.Mode().Perm()&0o077 != 0 {
-		return nil, public, configError(CodeKeyMode, "chmod 600 "+shell.Quote(name),
+		return nil, public, configError("ssh:key-mode", "chmod 600 "+shell.Quote(name),
 			fmt.Errorf("reading key %s: mode %04o lets others read it", name, info.Mode().Perm()))
 	}
 	raw, err := atomicfile.Read(name, maxKeyBytes)
@@ -119,7 +119,7 @@ func readKey(name string) (ssh.Signer, ssh.PublicKey, *Error) {
 		if locked.PublicKey != nil {
 			public = locked.PublicKey
 		}
-		return nil, public, configError(CodeKeyPassphrase, "ssh-add "+shell.Quote(name)+", or use a key without a passphrase for this one account: --identity FILE",
+		return nil, public, configError("ssh:key-passphrase", "ssh-add "+shell.Quote(name)+", or use a key without a passphrase for this one account: --identity FILE",
 			fmt.Errorf("reading key %s: it has a passphrase, and no agent holds it", name))
 	}
 	if err != nil {

@@ -116,7 +116,7 @@ func TestARefusedLoginIsRetriedLessOften(t *testing.T) {
 		{"a server that is unknown", CodeHostUnknown, func(o *Options) {
 			o.KnownHosts = []string{writeFile(t, filepath.Join(t.TempDir(), "known"), "")}
 		}, 15},
-		{"a key that others may read", CodeKeyMode, func(o *Options) { o.Identity = []string{open644} }, 0},
+		{"a key that others may read", "ssh:key-mode", func(o *Options) { o.Identity = []string{open644} }, 0},
 		{"no key", CodeKeyUnreadable, func(o *Options) { o.Identity = []string{stranger + "-not"} }, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestARefusedLoginIsRetriedLessOften(t *testing.T) {
 // TestGreetingOfSSHDGivesTheCode: sshd says in plain text why it does not even begin.
 func TestGreetingOfSSHDGivesTheCode(t *testing.T) {
 	for said, want := range map[string]string{
-		"Not allowed at this time\r\n":                  CodePenalty,
+		"Not allowed at this time\r\n":                  "ssh:penalty",
 		"Exceeded MaxStartups\r\n":                      CodeBusy,
 		"gpuboard receive: too many logins at once\r\n": CodeBusy,
 		"Welcome to the machine\r\n":                    CodeLost,
@@ -197,7 +197,7 @@ func TestGreetingOfSSHDGivesTheCode(t *testing.T) {
 		var e *Error
 		if !errors.As(err, &e) || e.Code != want || !e.Temporary() {
 			t.Errorf("%q: %v (%s), want %s", said, err, Code(err), want)
-		} else if want == CodePenalty && !strings.Contains(e.Hint(), "PerSourcePenaltyExemptList") {
+		} else if want == "ssh:penalty" && !strings.Contains(e.Hint(), "PerSourcePenaltyExemptList") {
 			t.Errorf("hint %q", e.Hint())
 		} else if ours, yes := strings.CutPrefix(said, "gpuboard receive: "); yes && !strings.Contains(e.Error(), strings.TrimSpace(ours)) {
 			t.Errorf("%q does not say why", e)

@@ -213,7 +213,7 @@ func TestServerWithoutPosixRenameIsRefused(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.Dir, LatestName), []byte("before"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	e := refused(t, open(t, toServer(t, s, s.Port)), newMemorySpool(LatestName), CodeNoPosixRename)
+	e := refused(t, open(t, toServer(t, s, s.Port)), newMemorySpool(LatestName), "ssh:no-posix-rename")
 	if e.Temporary() || e.Hint() == "" {
 		t.Errorf("temporary %v, hint %q", e.Temporary(), e.Hint())
 	}
@@ -227,7 +227,7 @@ func TestRemoteRefusals(t *testing.T) {
 		s := sshtest.Start(t, sshtest.Options{})
 		o := toServer(t, s, s.Port)
 		o.Target.Dir = filepath.Join(s.Dir, "absent")
-		if e := refused(t, open(t, o), newMemorySpool(LatestName), CodeRemoteDir); e.Temporary() || !strings.Contains(e.Hint(), "absent") {
+		if e := refused(t, open(t, o), newMemorySpool(LatestName), "remote:directory"); e.Temporary() || !strings.Contains(e.Hint(), "absent") {
 			t.Errorf("temporary %v, hint %q", e.Temporary(), e.Hint())
 		}
 	})

@@ -29,10 +29,8 @@ type Target struct {
 // [*Error] with the code "publish:target" and a hint with the corrected form.
 func ParseTarget(s string) (Target, error) {
 	bad := func(hint, format string, args ...any) (Target, error) {
-		return Target{}, &Error{
-			Code: CodeTarget, permanent: true, hint: hint,
-			Err: fmt.Errorf("reading target %s: %w", strconv.QuoteToASCII(cut(s, 200)), fmt.Errorf(format, args...)),
-		}
+		return Target{}, configError(CodeTarget, hint,
+			fmt.Errorf("reading target %s: %w", strconv.QuoteToASCII(cut(s, 200)), fmt.Errorf(format, args...)))
 	}
 	const forms = "write sftp://user@host:port/dir, sftp://alias/dir or file:///dir"
 	if len(s) > 2048 {

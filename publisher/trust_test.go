@@ -51,8 +51,8 @@ func TestHostKeys(t *testing.T) {
 		"unknown, other port":       {files: []string{s.Host + " " + right["ed25519"]}, code: CodeHostUnknown, hint: []string{"ssh-keyscan"}},
 		"no file":                   {files: []string{"-"}, code: CodeHostUnknown, hint: []string{"ssh-keyscan", "SHA256:"}},
 		"empty file":                {files: []string{""}, code: CodeHostUnknown, hint: []string{"ssh-keyscan"}},
-		"changed":                   {files: []string{address + " " + stranger}, code: CodeHostChanged, hint: []string{"ssh-keygen -f ", "-R '[127.0.0.1]", "SHA256:"}},
-		"revoked":                   {files: []string{address + " " + right["ed25519"] + "\n@revoked * " + right["ed25519"]}, code: CodeHostRevoked},
+		"changed":                   {files: []string{address + " " + stranger}, code: "ssh:hostkey-changed", hint: []string{"ssh-keygen -f ", "-R '[127.0.0.1]", "SHA256:"}},
+		"revoked":                   {files: []string{address + " " + right["ed25519"] + "\n@revoked * " + right["ed25519"]}, code: "ssh:hostkey-revoked"},
 		"authority, no certificate": {files: []string{"@cert-authority " + address + " " + stranger}, code: CodeHostUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestHostKeyOfKnownKindOnly(t *testing.T) {
 		t.Errorf("hint %q", e.Hint())
 	}
 	s = sshtest.Start(t, sshtest.Options{HostKeys: []string{"rsa"}, Config: "HostKeyAlgorithms ssh-rsa\n"})
-	if e := refused(t, open(t, toServer(t, s, s.Port)), newMemorySpool(LatestName), CodeAlgorithm); !strings.Contains(e.Hint(), "SHA-1") {
+	if e := refused(t, open(t, toServer(t, s, s.Port)), newMemorySpool(LatestName), "ssh:algorithm"); !strings.Contains(e.Hint(), "SHA-1") {
 		t.Errorf("hint %q", e.Hint())
 	}
 }
@@ -124,13 +124,13 @@ func TestKeys(t *testing.T) {
 		text     string
 	}{
 		"a key the server does not know": {[]string{stranger}, CodeAuth, ""},
-		"passphrase and no agent":        {[]string{locked}, CodeKeyPassphrase, locked},
-		"readable by others":             {[]string{loose}, CodeKeyMode, loose},
-		"readable by the group":          {[]string{group}, CodeKeyMode, group},
+		"passphrase and no agent":        {[]string{locked}, "ssh:key-passphrase", locked},
+		"readable by others":             {[]string{loose}, "ssh:key-mode", loose},
+		"readable by the group":          {[]string{group}, "ssh:key-mode", group},
 		"missing":                        {[]string{filepath.Join(dir, "absent")}, CodeKeyUnreadable, "absent"},
 		"not a key":                      {[]string{garbage}, CodeKeyUnreadable, garbage},
-		"none at all":                    {nil, CodeNoKey, ""},
-		"the right one is locked":        {[]string{stranger, locked}, CodeKeyPassphrase, locked},
+		"none at all":                    {nil, "ssh:no-key", ""},
+		"the right one is locked":        {[]string{stranger, locked}, "ssh:key-passphrase", locked},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := toServer(t, s, s.Port)
@@ -259,9 +259,9 @@ func TestKeysThatAreOffered(t *testing.T) {
 		{[]string{one, two, one}, true, 2, "", ""},
 		{[]string{absent, one}, false, 1, "", ""},
 		{[]string{absent, one}, true, 1, CodeKeyUnreadable, ""},
-		{[]string{locked, loose, large, one}, false, 1, CodeKeyPassphrase + " " + CodeKeyMode + " " + CodeKeyUnreadable, ""},
-		{[]string{loose, locked}, false, 0, "", CodeKeyMode},
-		{[]string{absent}, false, 0, "", CodeNoKey},
+		{[]string{locked, loose, large, one}, false, 1, "ssh:key-passphrase" + " " + "ssh:key-mode" + " " + CodeKeyUnreadable, ""},
+		{[]string{loose, locked}, false, 0, "", "ssh:key-mode"},
+		{[]string{absent}, false, 0, "", "ssh:no-key"},
 		{[]string{absent}, true, 0, "", CodeKeyUnreadable},
 	} {
 		ids, err := loadIdentities(settings{identity: c.files, explicitKeys: c.explicit}, time.Time{})

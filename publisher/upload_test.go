@@ -187,10 +187,10 @@ func TestCauseOfAFailure(t *testing.T) {
 		err        error
 		code       string
 	}{
-		"no inode":                      {"", "/", &sftp.StatVFS{Files: 9, Bavail: 9, Frsize: 9}, errors.New("broken"), CodeRemoteInodes},
-		"no inode of another directory": {"in/drop", "/in/drop", &sftp.StatVFS{Files: 9, Bavail: 9, Frsize: 9}, errors.New("broken"), CodeRemoteInodes},
+		"no inode":                      {"", "/", &sftp.StatVFS{Files: 9, Bavail: 9, Frsize: 9}, errors.New("broken"), "remote:noinode"},
+		"no inode of another directory": {"in/drop", "/in/drop", &sftp.StatVFS{Files: 9, Bavail: 9, Frsize: 9}, errors.New("broken"), "remote:noinode"},
 		"inodes are not counted":        {"", "/", &sftp.StatVFS{Bavail: 9, Frsize: 9}, errors.New("broken"), CodeRemoteFailure},
-		"no space":                      {"", "/", &sftp.StatVFS{Files: 9, Favail: 9, Bavail: 1, Frsize: size - 1}, errors.New("broken"), CodeRemoteSpace},
+		"no space":                      {"", "/", &sftp.StatVFS{Files: 9, Favail: 9, Bavail: 1, Frsize: size - 1}, errors.New("broken"), "remote:nospace"},
 		"just enough space":             {"", "/", &sftp.StatVFS{Files: 9, Favail: 9, Bavail: 1, Frsize: size}, errors.New("broken"), CodeRemoteFailure},
 		"the server does not tell":      {"", "/", nil, errors.New("broken"), CodeRemoteFailure},
 		"a cause that is told":          {"", "", &sftp.StatVFS{}, sftp.ErrSSHFxPermissionDenied, CodeRemoteDenied},
