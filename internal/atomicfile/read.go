@@ -17,13 +17,21 @@ import (
 // Open opens a regular file for reading. Anything else is an error that wraps
 // [ErrNotRegular]; a FIFO does not block.
 func Open(path string) (*os.File, fs.FileInfo, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	return regular(os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0))
+}
+
+// OpenIn is [Open] for a file below root. It follows symlinks that stay below.
+func OpenIn(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
+	return regular(root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0))
+}
+
+func regular(f *os.File, err error) (*os.File, fs.FileInfo, error) {
 	if err != nil {
 		return nil, nil, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "reading", Path: path, Err: fmt.Errorf("%w: it is a %s", ErrNotRegular, Kind(info.Mode()))}
+		err = &fs.PathError{Op: "reading", Path: f.Name(), Err: fmt.Errorf("%w: it is a %s", ErrNotRegular, Kind(info.Mode()))}
 	}
 	if err != nil {
 		f.Close()

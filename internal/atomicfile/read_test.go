@@ -16,6 +16,11 @@ func TestRead(t *testing.T) {
 	if err := errors.Join(unix.Mkfifo(fifo, 0o600), os.WriteFile(file, []byte("four"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
 	before := openFiles(t)
 	defer func() {
 		if after := openFiles(t); after != before {
@@ -30,6 +35,14 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %v", path, data, err, want)
 		}
 	}
+	if f, _, err := OpenIn(root, "fifo"); !errors.Is(err, ErrNotRegular) || f != nil {
+		t.Errorf("a FIFO below a root: %v", err)
+	}
+	f, info, err := OpenIn(root, "file")
+	if err != nil || info.Size() != 4 {
+		t.Fatalf("a file below a root: %v, %v", info, err)
+	}
+	f.Close()
 	if data, err := Read(file, 3); err == nil || data != nil {
 		t.Errorf("a file of 4 bytes, of which 3 are the most: %q, %v", data, err)
 	}

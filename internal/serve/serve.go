@@ -15,8 +15,9 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
+
+	"gpuboard/internal/atomicfile"
 )
 
 // Options are what a Server needs to know.
@@ -241,20 +242,13 @@ func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
 	http.ServeContent(w, r, "", time.Time{}, f)
 }
 
+// open opens a file of the site. What is not a regular file does not exist.
 func (s *server) open(name string) (*os.File, fs.FileInfo, error) {
-	f, err := s.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO would block
-	if err != nil {
-		return nil, nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
+	f, info, err := atomicfile.OpenIn(s.root, name)
+	if errors.Is(err, atomicfile.ErrNotRegular) {
 		err = fs.ErrNotExist
 	}
-	if err != nil {
-		f.Close()
-		return nil, nil, err
-	}
-	return f, info, nil
+	return f, info, err
 }
 
 // types are the media types of all files that a site has; nothing else is sent.

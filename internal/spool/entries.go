@@ -10,8 +10,6 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/snapshot"
 )
@@ -62,18 +60,14 @@ var errReplaced = errors.New("the file was replaced while it was opened")
 
 // readSame reads a file if it is still the one that info describes.
 func readSame(root *os.Root, name string, info fs.FileInfo) ([]byte, error) {
-	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if notExist(err) {
+	f, opened, err := atomicfile.OpenIn(root, name)
+	if notExist(err) || errors.Is(err, atomicfile.ErrNotRegular) {
 		return nil, errReplaced
 	}
 	if err != nil {
 		return nil, unreadable(err)
 	}
 	defer f.Close()
-	opened, err := f.Stat()
-	if err != nil {
-		return nil, unreadable(err)
-	}
 	if !os.SameFile(info, opened) {
 		return nil, errReplaced
 	}
