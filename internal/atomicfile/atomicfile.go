@@ -71,7 +71,7 @@ func write(path string, data []byte, perm fs.FileMode, durable bool) (changed bo
 	if !durable {
 		return true, nil
 	}
-	return true, wrap("writing", path, syncDir(root, "."))
+	return true, wrap("writing", path, SyncDirIn(root, "."))
 }
 
 // MkdirAll makes a directory and its missing parents, each with exactly the
@@ -210,11 +210,11 @@ func SyncDir(dir string) error {
 		return err
 	}
 	defer root.Close()
-	return syncDir(root, ".")
+	return SyncDirIn(root, ".")
 }
 
-// syncDir syncs a directory, unless its file system cannot do that (EINVAL, ENOTSUP).
-func syncDir(root *os.Root, rel string) error {
+// SyncDirIn syncs a directory below root, unless its file system cannot do that (EINVAL, ENOTSUP).
+func SyncDirIn(root *os.Root, rel string) error {
 	d, err := root.Open(rel)
 	if err != nil {
 		return err

@@ -198,7 +198,7 @@ func (b *Batch) syncDirs() error {
 		}
 	}
 	for _, dir := range slices.Sorted(maps.Keys(b.touched)) {
-		if err := syncDir(b.root, dir); err != nil {
+		if err := SyncDirIn(b.root, dir); err != nil {
 			return fmt.Errorf("making directory %s durable: %w", dir, err)
 		}
 	}

@@ -175,7 +175,7 @@ func (s *Spool) prune(now time.Time) error {
 	}
 	var expired, hours []fs.FileInfo
 	for _, e := range entries {
-		hour, ok := HourOf(e.Name())
+		hour, _, ok := HourOf(e.Name())
 		info, err := e.Info()
 		switch {
 		case !ok || err != nil:
@@ -186,16 +186,9 @@ func (s *Spool) prune(now time.Time) error {
 		}
 	}
 	for _, info := range append(expired, tooMany(hours, s.maxFiles, s.maxBytes)...) {
-		if err := s.remove(info.Name()); err != nil {
+		if err := os.Remove(s.path(info.Name())); err != nil && !notExist(err) {
 			return err
 		}
-	}
-	return nil
-}
-
-func (s *Spool) remove(name string) error {
-	if err := os.Remove(s.path(name)); !notExist(err) {
-		return err
 	}
 	return nil
 }

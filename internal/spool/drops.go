@@ -85,7 +85,11 @@ func (d *Drops) Hosts() (hosts []string, _ []snapshot.Problem) {
 	if err != nil {
 		return nil, []snapshot.Problem{{Code: badUnreadable, Message: fmt.Sprintf("listing the drops: %v", err)}}
 	}
-	problems := &problemList{}
+	var problems []snapshot.Problem
+	add := func(code, format string, args ...any) {
+		message := snapshot.Text(fmt.Sprintf(format, args...), snapshot.MaxTextBytes)
+		problems = append(problems, snapshot.Problem{Code: code, Message: message})
+	}
 	for _, e := range entries {
 		name := e.Name()
 		if strings.HasPrefix(name, ".") {
@@ -93,7 +97,7 @@ func (d *Drops) Hosts() (hosts []string, _ []snapshot.Problem) {
 		}
 		shown := snapshot.Text(name, snapshot.MaxNameBytes)
 		if !e.IsDir() {
-			problems.add(badNotRegular, "", "drop/%s is a %s, and a drop is a directory", shown, atomicfile.Kind(e.Type()))
+			add(badNotRegular, "drop/%s is a %s, and a drop is a directory", shown, atomicfile.Kind(e.Type()))
 			continue
 		}
 		host, err := snapshot.ParseHost(name)
@@ -101,15 +105,19 @@ func (d *Drops) Hosts() (hosts []string, _ []snapshot.Problem) {
 			err = fmt.Errorf("it has capitals: rename it to %s", host)
 		}
 		if err != nil {
-			problems.add(badName, "", "drop/%s is left out: %v", shown, err)
+			add(badName, "drop/%s is left out: %v", shown, err)
 			continue
 		}
 		hosts = append(hosts, host)
 	}
 	if more {
-		problems.add(snapshot.BadTooMany, "", "more than %d entries in the directory of drops; the rest is left out", maxHosts)
+		add(snapshot.BadTooMany, "more than %d entries in the directory of drops; the rest is left out", maxHosts)
 	}
-	return hosts, problems.done()
+	if more := len(problems) - snapshot.MaxErrors; more > 0 { // nodes can cause any number of them
+		problems = problems[:snapshot.MaxErrors]
+		add(snapshot.BadTooMany, "problems with drops: +%d more", more)
+	}
+	return hosts, problems
 }
 
 // Latest returns the newest bundle of host, from drop/<host>/ or drop/<host>/in/. An
@@ -230,12 +238,8 @@ func (d *Drops) Hours(host string) []HourFile {
 func hoursIn(dir *os.Root, prefix, host string) (hours []HourFile) {
 	entries, _, _ := list(dir, snapshot.MaxDropEntries) // as many as can be listed
 	for _, e := range entries {
-		match := hourName.FindStringSubmatch(e.Name())
-		if match == nil || !e.Type().IsRegular() {
-			continue
-		}
-		if start, ok := HourOf(e.Name()); ok {
-			hours = append(hours, HourFile{Host: host, Name: prefix + e.Name(), Start: start, Boot: match[2]})
+		if start, boot, ok := HourOf(e.Name()); ok && e.Type().IsRegular() {
+			hours = append(hours, HourFile{Host: host, Name: prefix + e.Name(), Start: start, Boot: boot})
 		}
 	}
 	return hours

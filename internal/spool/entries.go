@@ -145,24 +145,3 @@ func validHost(host string) error {
 	}
 	return nil
 }
-
-// problemList limits the number of problems that nodes can cause.
-type problemList struct {
-	list []snapshot.Problem
-	more int
-}
-
-func (p *problemList) add(code, host, format string, args ...any) {
-	if len(p.list) >= snapshot.MaxErrors {
-		p.more++
-		return
-	}
-	p.list = append(p.list, snapshot.Problem{Code: code, Host: host, Message: snapshot.Text(fmt.Sprintf(format, args...), snapshot.MaxTextBytes)})
-}
-
-func (p *problemList) done() []snapshot.Problem {
-	if p.more > 0 {
-		p.list = append(p.list, snapshot.Problem{Code: snapshot.BadTooMany, Message: fmt.Sprintf("problems with drops: +%d more", p.more)})
-	}
-	return p.list
-}

@@ -153,15 +153,19 @@ func TestTooManyDrops(t *testing.T) {
 }
 
 func TestProblemsOfNodesAreLimited(t *testing.T) {
-	var p problemList
-	for range snapshot.MaxErrors {
-		p.add(badName, "", "x")
+	data := t.TempDir()
+	parent := filepath.Join(data, "drop")
+	if err := os.Mkdir(parent, 0o755); err != nil {
+		t.Fatal(err)
 	}
-	if n := len(p.done()); n != snapshot.MaxErrors {
-		t.Errorf("%d problems, want %d", n, snapshot.MaxErrors)
+	for i := range snapshot.MaxErrors {
+		write(t, filepath.Join(parent, fmt.Sprint(i)), nil)
 	}
-	p.add(badName, "", "x")
-	if all := p.done(); len(all) != snapshot.MaxErrors+1 || !strings.HasSuffix(all[len(all)-1].Message, "+1 more") {
+	if _, all := drops(t, data).Hosts(); len(all) != snapshot.MaxErrors || all[len(all)-1].Code != badNotRegular {
+		t.Errorf("%d problems, want %d: the last is %+v", len(all), snapshot.MaxErrors, all[len(all)-1])
+	}
+	write(t, filepath.Join(parent, "more"), nil)
+	if _, all := drops(t, data).Hosts(); len(all) != snapshot.MaxErrors+1 || !strings.HasSuffix(all[len(all)-1].Message, "+1 more") {
 		t.Errorf("%d problems, the last is %q", len(all), all[len(all)-1].Message)
 	}
 }

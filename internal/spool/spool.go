@@ -52,15 +52,15 @@ const (
 // characters of the boot id, and a number where one file was not enough.
 var hourName = regexp.MustCompile(`^hour-([0-9]{8}T[0-9]{2})-([0-9A-Za-z-]{1,8})(\.[2-9])?\.jsonl\.gz$`)
 
-// HourOf returns the hour that a name of an hour file begins with. ok is false for
-// other names.
-func HourOf(name string) (hour time.Time, ok bool) {
+// HourOf returns what the name of an hour file says: the hour, and the first characters of the
+// boot id. ok is false for other names.
+func HourOf(name string) (hour time.Time, boot string, ok bool) {
 	match := hourName.FindStringSubmatch(name)
 	if match == nil {
-		return hour, false
+		return hour, "", false
 	}
 	hour, err := time.Parse(hourStamp, match[1])
-	return hour, err == nil
+	return hour, match[2], err == nil
 }
 
 // Expired reports whether an hour, by its beginning, ended longer ago than its file is

@@ -126,7 +126,7 @@ func (l *Usage) add(dir *os.Root, now, clock time.Time, remove bool) error {
 		l.Files++
 		l.Bytes = sum(l.Bytes, info.Size())
 		file := info.Mode().IsRegular()
-		hour, isHour := HourOf(e.Name())
+		hour, _, isHour := HourOf(e.Name())
 		switch {
 		case !info.IsDir() && (!file || info.Size() > snapshot.MaxFileBytes):
 			excess = append(excess, info)

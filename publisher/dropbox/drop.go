@@ -14,6 +14,7 @@ import (
 
 	"github.com/pkg/sftp"
 
+	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
 )
@@ -83,7 +84,7 @@ func (s *session) close() {
 
 // expired reports whether a file is that of an hour that has expired.
 func expired(name string, now time.Time) bool {
-	hour, ok := spool.HourOf(name)
+	hour, _, ok := spool.HourOf(name)
 	return ok && spool.Expired(hour, now)
 }
 
@@ -110,10 +111,7 @@ func (s *session) Filewrite(r *sftp.Request) (io.WriterAt, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.temps) >= maxTemps {
-		return nil, sftp.ErrSSHFxFailure
-	}
-	if !s.room() {
+	if len(s.temps) >= maxTemps || !s.room() {
 		return nil, sftp.ErrSSHFxFailure
 	}
 	f, err := s.create(s.root, name)
@@ -199,12 +197,7 @@ func (s *session) PosixRename(r *sftp.Request) error {
 	if to == spool.LatestName {
 		return nil // after a power cut it may have its old content, until the node's next push
 	}
-	dir, err := s.root.Open(".")
-	if err != nil {
-		return sftp.ErrSSHFxFailure
-	}
-	defer dir.Close()
-	if dir.Sync() != nil {
+	if atomicfile.SyncDirIn(s.root, ".") != nil {
 		return sftp.ErrSSHFxFailure
 	}
 	return nil
@@ -222,7 +215,7 @@ func (s *session) bundleHost(name string) string {
 
 // final reports whether a name is one that a drop holds.
 func (s *session) final(name string) bool {
-	hour, ok := spool.HourOf(name)
+	hour, _, ok := spool.HourOf(name)
 	return name == spool.LatestName || ok && hour.Sub(s.now()) <= maxAhead && !expired(name, s.now())
 }
 
