@@ -119,7 +119,7 @@ func New(o Options) (*Publisher, error) {
 		}
 	case "file":
 		if name, err := snapshot.ParseHost(o.Host); err != nil || name != o.Host {
-			return nil, configError(CodeTarget, "name this node: --host NAME", fmt.Errorf("publishing to %s: %q is not a host name", o.Target, cut(o.Host, 80)))
+			return nil, configError(CodeTarget, "name this node: --host NAME", fmt.Errorf("publishing to %s: %q is not a host name", o.Target, snapshot.Clip(o.Host, 80)))
 		}
 	default:
 		return nil, configError(CodeTarget, "write --to sftp://user@host/dir or file:///dir", fmt.Errorf("publishing: unknown scheme %q", o.Target.Scheme))

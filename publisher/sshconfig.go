@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"gpuboard/internal/snapshot"
 )
 
 const (
@@ -80,7 +82,7 @@ func parseHop(s string) (Target, error) {
 	s = strings.TrimPrefix(strings.TrimSpace(s), "ssh://")
 	t, err := ParseTarget("sftp://" + s)
 	if err != nil || t.Dir != "" {
-		return Target{}, configError(CodeConfig, "write ProxyJump as user@host:port", fmt.Errorf("reading ProxyJump %s: not a host", strconv.QuoteToASCII(cut(s, 100))))
+		return Target{}, configError(CodeConfig, "write ProxyJump as user@host:port", fmt.Errorf("reading ProxyJump %s: not a host", strconv.QuoteToASCII(snapshot.Clip(s, 100))))
 	}
 	return t, nil
 }
@@ -108,9 +110,15 @@ func (p *Publisher) settings(ctx context.Context, alias, user string, port int) 
 // fill makes the settings of one host from the values of ssh_config. User and port of
 // the target, and the files named by options, win.
 func (p *Publisher) fill(values map[string][]string, alias, userName string, port int) (settings, error) {
+	all := func(key string, defaults ...string) []string {
+		if v := values[key]; len(v) > 0 {
+			return v
+		}
+		return defaults
+	}
 	first := func(key string) string {
-		if v := values[key]; len(v) > 0 && !strings.EqualFold(v[0], "none") {
-			return v[0]
+		if v := all(key, "")[0]; !strings.EqualFold(v, "none") {
+			return v
 		}
 		return ""
 	}
@@ -118,9 +126,10 @@ func (p *Publisher) fill(values map[string][]string, alias, userName string, por
 		jump: first("proxyjump"), hostKeyAlias: first("hostkeyalias"), identitiesOnly: strings.EqualFold(first("identitiesonly"), "yes")}
 	s.host = strings.NewReplacer("%%", "%", "%h", alias, "%n", alias).Replace(cmp.Or(first("hostname"), alias))
 	if s.port == 0 {
-		n, err := strconv.Atoi(cmp.Or(first("port"), "22"))
+		text := cmp.Or(first("port"), "22")
+		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > 65535 {
-			return s, configError(CodeConfig, "look at: ssh -G "+alias, fmt.Errorf("reading Port of %s: %q is no port", alias, cut(first("port"), 40)))
+			return s, configError(CodeConfig, "look at: ssh -G "+alias, fmt.Errorf("reading Port of %s: %q is no port", alias, snapshot.Clip(text, 40)))
 		}
 		s.port = n
 	}
@@ -130,19 +139,11 @@ func (p *Publisher) fill(values map[string][]string, alias, userName string, por
 	if n, err := strconv.Atoi(first("connecttimeout")); err == nil && n > 0 && n < 3600 {
 		s.connectTimeout = time.Duration(n) * time.Second
 	}
-	s.identity = s.expandAll(values["identityfile"])
-	if len(values["identityfile"]) == 0 {
-		s.identity = s.expandAll([]string{"~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa"})
-	}
-	known := func(key, defaults string) []string {
-		if v := values[key]; len(v) > 0 {
-			defaults = v[0]
-		}
-		return s.expandAll(strings.Fields(defaults))
-	}
+	s.identity = s.expandAll(all("identityfile", "~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa"))
+	known := func(key, defaults string) []string { return s.expandAll(strings.Fields(all(key, defaults)[0])) }
 	s.userKnown = s.alsoInHome(known("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2"))
 	s.globalKnown = known("globalknownhostsfile", "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2")
-	s.agent = s.agentSocket(values["identityagent"])
+	s.agent = s.agentSocket(all("identityagent", "SSH_AUTH_SOCK")[0])
 	if len(p.opts.Identity) > 0 {
 		// Only the named keys are offered: the many keys of an agent could exceed the
 		// server's MaxAuthTries first.
@@ -169,11 +170,11 @@ func (s settings) alsoInHome(known []string) []string {
 }
 
 // agentSocket returns the path of the agent's socket, from IdentityAgent.
-func (s settings) agentSocket(values []string) string {
-	if len(values) == 0 || values[0] == "SSH_AUTH_SOCK" {
-		return os.Getenv("SSH_AUTH_SOCK")
+func (s settings) agentSocket(value string) string {
+	if value == "SSH_AUTH_SOCK" {
+		return os.Getenv(value)
 	}
-	value := strings.Trim(values[0], `"`)
+	value = strings.Trim(value, `"`)
 	if strings.EqualFold(value, "none") {
 		return ""
 	}

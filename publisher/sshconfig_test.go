@@ -109,12 +109,13 @@ func TestAgentSocket(t *testing.T) {
 	t.Setenv("OTHER", "/other")
 	t.Setenv("HOME", "/home/eva")
 	for want, value := range map[string]string{"/agent": "SSH_AUTH_SOCK", "": "None", "/other": "$OTHER", "/home/eva/a": `"~/a"`, "${OTHER}": "${OTHER}"} {
-		if got := (settings{}).agentSocket([]string{value}); got != want {
+		if got := (settings{}).agentSocket(value); got != want {
 			t.Errorf("IdentityAgent %s: %q", value, got)
 		}
 	}
-	if got := (settings{}).agentSocket(nil); got != "/agent" {
-		t.Errorf("without IdentityAgent: %q", got)
+	p := open(t, Options{Target: Target{Scheme: "sftp", Host: "web"}})
+	if s, err := p.fill(nil, "web", "", 0); err != nil || s.agent != "/agent" || s.port != 22 || len(s.identity) != 3 {
+		t.Errorf("without ssh: %+v, %v", s, err)
 	}
 	if got := (settings{}).expandAll(append(make([]string, 8, 48), strings.Split(strings.Repeat("/key ", 40), " ")...)); len(got) != maxIdentityFiles {
 		t.Errorf("%d files of 40", len(got))

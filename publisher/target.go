@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"gpuboard/internal/snapshot"
 )
 
 // Target is where a host's files go.
@@ -30,7 +32,7 @@ type Target struct {
 func ParseTarget(s string) (Target, error) {
 	bad := func(hint, format string, args ...any) (Target, error) {
 		return Target{}, configError(CodeTarget, hint,
-			fmt.Errorf("reading target %s: %w", strconv.QuoteToASCII(cut(s, 200)), fmt.Errorf(format, args...)))
+			fmt.Errorf("reading target %s: %w", strconv.QuoteToASCII(snapshot.Clip(s, 200)), fmt.Errorf(format, args...)))
 	}
 	const forms = "write sftp://user@host:port/dir, sftp://alias/dir or file:///dir"
 	if len(s) > 2048 {
@@ -149,11 +151,4 @@ func (t Target) in(name string) string {
 		return name
 	}
 	return path.Join(t.Dir, name)
-}
-
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return s[:n] + "..."
 }

@@ -119,7 +119,7 @@ func DecodeBundle(r io.Reader) (*Bundle, error) {
 		return nil, err
 	}
 	if got := checksum(head.Snapshot, head.Samples); got != head.Checksum {
-		return nil, refuse(BadChecksum, "the checksum says %s, the content %s", clip(Text(head.Checksum, MaxNameBytes), 15), clip(got, 15))
+		return nil, refuse(BadChecksum, "the checksum says %s, the content %s", Clip(Text(head.Checksum, MaxNameBytes), 15), Clip(got, 15))
 	}
 	snap := &Snapshot{}
 	if err := jsonv2.Unmarshal(head.Snapshot, snap, lenient); err != nil {
@@ -195,7 +195,7 @@ func DecodeHour(r io.Reader) (*Hour, error) {
 		return nil, refuse(BadTime, "it does not say which hour it is of")
 	}
 	if got := checksum(lines); got != head.Checksum {
-		return nil, refuse(BadChecksum, "the checksum says %s, the content %s", clip(Text(head.Checksum, MaxNameBytes), 15), clip(got, 15))
+		return nil, refuse(BadChecksum, "the checksum says %s, the content %s", Clip(Text(head.Checksum, MaxNameBytes), 15), Clip(got, 15))
 	}
 	for len(lines) > 0 {
 		var line []byte
@@ -229,7 +229,7 @@ func identity(schema int, host, boot string) (string, string, error) {
 		return "", "", &DecodeError{Code: BadHost, Err: err}
 	}
 	if !ValidBoot(boot) {
-		return "", "", refuse(BadParse, "the boot id is %q", clip(Text(boot, MaxNameBytes), 40))
+		return "", "", refuse(BadParse, "the boot id is %q", Clip(Text(boot, MaxNameBytes), 40))
 	}
 	return name, boot, nil
 }

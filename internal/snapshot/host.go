@@ -30,7 +30,7 @@ func ParseHost(s string) (string, error) {
 	case len(name) > 253:
 		return "", fmt.Errorf("%w: it is %d characters long, and 253 is the most", ErrHost, len(name))
 	case len(name) != len(s) || !labels().MatchString(name): // the Kelvin sign's lower case is a plain k
-		return "", fmt.Errorf("%w: %s: letters, digits, inner hyphens and dots only", ErrHost, strconv.QuoteToASCII(clip(s, 80)))
+		return "", fmt.Errorf("%w: %s: letters, digits, inner hyphens and dots only", ErrHost, strconv.QuoteToASCII(Clip(s, 80)))
 	}
 	for _, suffix := range siteSuffixes {
 		if strings.HasSuffix(name, suffix) {
@@ -46,7 +46,8 @@ var labels = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^` + label + `(?:\.` + label + `)*$`)
 })
 
-func clip(s string, n int) string {
+// Clip cuts a text of elsewhere for a message; see [Text] for what is shown.
+func Clip(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}

@@ -36,11 +36,11 @@ func (t *Time) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	if len(s) < 2 || s[0] != '"' || s[len(s)-1] != '"' {
-		return fmt.Errorf("time is no string: %s", clip(Text(s, MaxTextBytes), 40))
+		return fmt.Errorf("time is no string: %s", Clip(Text(s, MaxTextBytes), 40))
 	}
 	parsed, err := time.Parse(time.RFC3339, strings.ToUpper(s[1:len(s)-1]))
 	if err != nil {
-		return fmt.Errorf("time is not RFC 3339: %q", clip(Text(s[1:len(s)-1], MaxTextBytes), 40))
+		return fmt.Errorf("time is not RFC 3339: %q", Clip(Text(s[1:len(s)-1], MaxTextBytes), 40))
 	}
 	if err := inYears(parsed.UTC()); err != nil {
 		return err
