@@ -139,18 +139,10 @@ func newBlock(samples []Sample) (block, error) {
 	places := map[string]int64{}
 	for g := range gpus {
 		b.GPUs[g] = gpuID{gpus[g].Index, gpus[g].UUID}
-		readings := func(of func(*GPUSample) int64) column {
-			c := make(column, n)
-			for i := range samples {
-				c[i] = of(&samples[i].GPUs[g])
-			}
-			differences(c)
-			return c
-		}
-		b.Utilization[g] = readings(func(s *GPUSample) int64 { return known(s.Utilization) })
-		b.Memory[g] = readings(func(s *GPUSample) int64 { return known(s.MemoryUsed) })
-		b.Temperature[g] = readings(func(s *GPUSample) int64 { return known(s.Temperature) })
-		b.Power[g] = readings(func(s *GPUSample) int64 { return tenths(s.Power) })
+		b.Utilization[g] = readingsColumn(samples, g, 1, func(s *GPUSample) *int { return s.Utilization })
+		b.Memory[g] = readingsColumn(samples, g, 1, func(s *GPUSample) *int64 { return s.MemoryUsed })
+		b.Temperature[g] = readingsColumn(samples, g, 1, func(s *GPUSample) *int { return s.Temperature })
+		b.Power[g] = readingsColumn(samples, g, 10, func(s *GPUSample) *float64 { return s.Power })
 		b.Held[g] = b.usersColumn(samples, g, places)
 	}
 	return b, nil
@@ -182,18 +174,18 @@ func (b *block) usersColumn(samples []Sample, g int, places map[string]int64) co
 	return held
 }
 
-func tenths(p *float64) int64 {
-	if p == nil || math.Abs(*p) >= 1e9 {
-		return none
+// readingsColumn returns the column of one reading of GPU g, times unit. A reading that no GPU can
+// have is written as unknown.
+func readingsColumn[T int | int64 | float64](samples []Sample, g int, unit T, of func(*GPUSample) *T) column {
+	c := make(column, len(samples))
+	for i := range samples {
+		c[i] = none
+		if p := of(&samples[i].GPUs[g]); p != nil && math.Abs(float64(*p)) <= maxMiB {
+			c[i] = int64(math.Round(float64(*p * unit)))
+		}
 	}
-	return int64(math.Round(*p * 10))
-}
-
-func known[T int | int64](p *T) int64 {
-	if p == nil {
-		return none
-	}
-	return int64(*p)
+	differences(c)
+	return c
 }
 
 func differences(c column) {

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -213,9 +214,11 @@ func TestWhereAProblemIs(t *testing.T) {
 
 // TestTenths: a column holds tenths, and what no card can draw is not known.
 func TestTenths(t *testing.T) {
-	for value, want := range map[float64]int64{0.25: 3, 999_999_999: 9_999_999_990, 1e9: none, -1e9: none} {
-		if got := tenths(&value); got != want {
-			t.Errorf("%v W is %d, want %d", value, got, want)
+	at := fleetBundle(1, 1).Snapshot.CollectedAt.Time
+	for value, want := range map[float64]string{0.25: "3", 999_999_999: "9999999990", 1e12: "null", -1e12: "null", math.NaN(): "null"} {
+		data, err := EncodeSamples([]Sample{{Seq: 1, At: at, GPUs: []GPUSample{{Power: &value}}}})
+		if err != nil || !strings.Contains(string(data), `"power_draw_dw":[[`+want+`]]`) {
+			t.Errorf("%v W, want %s: %s, %v", value, want, data, err)
 		}
 	}
 }
