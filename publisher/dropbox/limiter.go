@@ -83,25 +83,18 @@ func (l *limiter) dropOldest(these func(*attempt) bool) bool {
 func (l *limiter) loginEnded(a *attempt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.forget(a)
-}
-
-func (l *limiter) forget(a *attempt) {
-	if i := slices.Index(l.pending, a); i >= 0 {
-		l.pending = slices.Delete(l.pending, i, i+1)
-	}
+	l.pending = slices.DeleteFunc(l.pending, func(other *attempt) bool { return other == a })
 }
 
 // closed takes a connection out of all counts.
 func (l *limiter) closed(a *attempt) {
+	l.loginEnded(a)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if a.gone {
-		return
+	if !a.gone {
+		a.gone = true
+		l.total--
 	}
-	a.gone = true
-	l.forget(a)
-	l.total--
 }
 
 // acceptHost counts the sessions of one host and reports whether there may be one more.
