@@ -152,14 +152,15 @@ func (p *parser) memory(gpu int, of string, leaves map[string]string) (total, us
 		p.problemOnce("range memory total", "smi:range", "nvidia-smi says that a GPU has no memory; shown as not known", gpu)
 		return nil, nil, nil
 	}
-	for name, part := range map[string]**int64{"used": &used, "free": &free} {
-		if *part != nil && **part > *total {
-			p.problemOnce("range memory "+name, "smi:range", fmt.Sprintf("nvidia-smi says that %d MiB of memory are %s, of %d in all; shown as unknown",
-				**part, name, *total), gpu)
-			*part = nil
+	part := func(name string, of *int64) *int64 {
+		if of == nil || *of <= *total {
+			return of
 		}
+		p.problemOnce("range memory "+name, "smi:range",
+			fmt.Sprintf("nvidia-smi says that %d MiB of memory are %s, of %d in all; shown as unknown", *of, name, *total), gpu)
+		return nil
 	}
-	return total, used, free
+	return total, part("used", used), part("free", free)
 }
 
 func (p *parser) pstate(g *snapshot.GPU, b *gpuElement) {
