@@ -123,15 +123,11 @@ func journalText(raw json.RawMessage) string {
 	if json.Unmarshal(raw, &text) == nil {
 		return text
 	}
-	var codes []int
-	if json.Unmarshal(raw, &codes) != nil {
+	var list []byte
+	if json.Unmarshal(raw, &list) != nil {
 		return ""
 	}
-	b := make([]byte, len(codes))
-	for i, c := range codes {
-		b[i] = byte(c)
-	}
-	return string(b)
+	return string(list)
 }
 
 // xidLine matches up to the code. What follows is not used, because it contains the name
