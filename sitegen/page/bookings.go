@@ -124,7 +124,12 @@ func (v *view) sortByWeek(list []*board.Booking) {
 		}
 	}
 	slices.SortStableFunc(list, func(x, y *board.Booking) int {
-		return cmp.Or(cmp.Compare(weeks[x], weeks[y]), cmp.Compare(x.Host, y.Host), x.From.Compare(y.From), cmp.Compare(joinInts(x.GPUs, ","), joinInts(y.GPUs, ",")))
+		return cmp.Or(
+			cmp.Compare(weeks[x], weeks[y]),
+			cmp.Compare(x.Host, y.Host),
+			x.From.Compare(y.From),
+			slices.Compare(x.GPUs, y.GPUs),
+		)
 	})
 }
 

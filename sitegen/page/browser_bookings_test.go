@@ -2,11 +2,13 @@ package page
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 
+	"gpuboard/internal/board"
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/internal/testenv/browser"
 	"gpuboard/internal/testenv/need"
@@ -91,6 +93,24 @@ func TestBookingsAreListedByWeek(t *testing.T) {
 	}
 	if len(p) != 1 || p[0].Pages != nil {
 		t.Errorf("there are %d pages of 16 bookings: %v", len(p), p[0].Pages)
+	}
+}
+
+// TestBookingsOfOneTimeAreListedByGPU: by their numbers, not by their digits.
+func TestBookingsOfOneTimeAreListedByGPU(t *testing.T) {
+	in := boardtest.Big(1)
+	in.Board.Bookings = nil
+	for _, gpus := range [][]int{{10}, {2, 3}, nil, {2}, {1}} {
+		b := board.Booking{Host: in.Board.Hosts[0].Name, GPUs: gpus}
+		b.Name, b.From = "ada", boardtest.Now.Add(time.Hour)
+		in.Board.Bookings = append(in.Board.Bookings, b)
+	}
+	var got []string
+	for _, line := range newView(in, []*look{{words: englishWords(t)}}).bookingsPages()[0].Weeks[0].List {
+		got = append(got, line.GPUs)
+	}
+	if want := []string{"", "1", "2", "2, 3", "10"}; !slices.Equal(got, want) {
+		t.Errorf("the bookings are of the GPUs %q, want %q", got, want)
 	}
 }
 

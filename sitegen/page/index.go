@@ -168,11 +168,3 @@ func pile(cards []templates.FreeCard) []templates.Pile {
 	}
 	return piles
 }
-
-func joinInts(list []int, sep string) string {
-	s := make([]string, len(list))
-	for i, n := range list {
-		s[i] = strconv.Itoa(n)
-	}
-	return strings.Join(s, sep)
-}
