@@ -3,6 +3,7 @@ package snapshot
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Codes for why a file of a drop is refused or changed. They are stable: pages,
@@ -60,6 +61,16 @@ func collected(code string) bool {
 		return true
 	}
 	return false
+}
+
+// Severe reports whether something that the site should show is missing or old because of the problem.
+func (p *Problem) Severe() bool {
+	area, what, _ := strings.Cut(p.Code, ":")
+	switch {
+	case area == "bad", area == "discovery", what == "unreadable":
+		return true
+	}
+	return p.Code == "booking:emptied" || p.Code == "gpu:hung"
 }
 
 // A DecodeError says why a file was refused.

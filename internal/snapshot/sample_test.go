@@ -201,6 +201,29 @@ func TestMIGDeviceOf(t *testing.T) {
 	}
 }
 
+func TestWhichProblemsAreSevere(t *testing.T) {
+	for code, want := range map[string]bool{
+		BadGzip:                 true,
+		BadRange:                true,
+		"discovery:duplicate":   true,
+		"discovery:unreachable": true,
+		"booking:unreadable":    true,
+		"booking:emptied":       true,
+		"note:unreadable":       true,
+		"gpu:hung":              true,
+		"booking:date":          false,
+		"gpu:lost":              false,
+		"smi:timeout":           false,
+		"drop:full":             false,
+		"state:unwritable":      false,
+		"":                      false,
+	} {
+		if p := (Problem{Code: code}); p.Severe() != want {
+			t.Errorf("%q is severe: %v, want %v", code, !want, want)
+		}
+	}
+}
+
 func TestWhereAProblemIs(t *testing.T) {
 	for want, p := range map[string]Problem{
 		"comments.json:12:3": {File: "comments.json", Line: 12, Col: 3, Host: "gpu03"}, "comments.json": {File: "comments.json", Host: "gpu03", GPU: ptr(2)},

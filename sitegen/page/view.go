@@ -193,8 +193,7 @@ func (v *view) problem(p snapshot.Problem, h *board.Host, root string, link, ope
 	if detail := render.Clean(p.Message); detail != pv.Message {
 		pv.Detail = detail
 	}
-	area, what, _ := strings.Cut(p.Code, ":")
-	if area == "discovery" || area == "bad" || area == "identity" || what == "broken" || what == "unreadable" || what == "emptied" || p.Code == "gpu:hung" {
+	if p.Severe() {
 		pv.Severity = "error"
 	}
 	if link && v.hosts[p.Host] != nil {
