@@ -2,6 +2,7 @@ package sitegen_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -93,7 +94,7 @@ func TestLeftoversOfAKilledGenerationGoAtTheNextStart(t *testing.T) {
 // clock did.
 func TestLeftoversAreLookedForEachFiveMinutes(t *testing.T) {
 	l := newLab(t)
-	const left, mark = "site/hosts/.tmp-index.html-AAAAAAAAAAAAAAAAAAAAAAAAAA", "state/.swept"
+	const left, memory = "site/hosts/.tmp-index.html-AAAAAAAAAAAAAAAAAAAAAAAAAA", "state/memory.json"
 	generate := func(when string, gone bool) {
 		t.Helper()
 		l.write(left, "half")
@@ -105,23 +106,34 @@ func TestLeftoversAreLookedForEachFiveMinutes(t *testing.T) {
 			t.Errorf("%s: it is gone: %t, want %t", when, err != nil, gone)
 		}
 	}
-	markAt := func(at time.Time) {
+	sweptAt := func(at time.Time) {
 		t.Helper()
-		if err := os.Chtimes(l.path(mark), at, at); err != nil {
+		var m map[string]any
+		data, err := os.ReadFile(l.path(memory))
+		if err == nil {
+			err = json.Unmarshal(data, &m)
+		}
+		if err == nil && m["swept"] == nil {
+			err = errors.New("it does not have the time of the last sweep")
+		}
+		m["swept"] = at
+		changed, again := json.Marshal(m)
+		if err := errors.Join(err, again); err != nil {
 			t.Fatal(err)
 		}
+		l.write(memory, string(changed))
 	}
 	generate("the first one", true)
 	generate("the next one", false)
-	markAt(time.Now().Add(-4 * time.Minute))
+	sweptAt(time.Now().Add(-4 * time.Minute))
 	generate("four minutes later", false)
-	markAt(time.Now().Add(-6 * time.Minute))
+	sweptAt(time.Now().Add(-6 * time.Minute))
 	generate("six minutes later", true)
 	generate("the one after that", false)
-	markAt(time.Now().Add(time.Hour))
+	sweptAt(time.Now().Add(time.Hour))
 	generate("after the clock was set back", true)
-	l.remove(mark)
-	generate("without a mark", true)
+	l.remove(memory)
+	generate("without a memory of it", true)
 }
 
 // TestHistoryThatCannotBeOpened: it is said, the pages of the past stay as they

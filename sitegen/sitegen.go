@@ -213,7 +213,7 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	b.Problems = append(b.Problems, lost...)
 	happened := g.news(b, now)
 	past, problems := g.pageHistory(ctx, now, b, in.Who, mem)
-	b.Problems = slices.Concat(b.Problems, g.lost, unopened, problems, g.sweep(now, interrupted))
+	b.Problems = slices.Concat(b.Problems, g.lost, unopened, problems, g.sweep(now, mem, interrupted))
 	report, err := g.publish(b, recent, past, mem.samples(), happened.Log)
 	if err != nil {
 		return Report{}, err

@@ -22,23 +22,18 @@ const (
 	// generation that did not end, they all do, of any age.
 	leftAfter = 10 * time.Minute
 	anyAge    = math.MinInt64
-	// sweptFile is written after a sweep that left nothing to do or to say.
-	sweptFile = ".swept"
 )
 
 // sweep removes the unfinished files that a killed generator left in the sites
 // and in the state directory, and what does not belong in the drops. What cannot
 // be removed is a problem on the board.
-func (g *Generator) sweep(now time.Time, interrupted bool) (problems []snapshot.Problem) {
+func (g *Generator) sweep(now time.Time, mem *memory, interrupted bool) (problems []snapshot.Problem) {
 	clock := time.Now() // now may be pretended
-	mark := filepath.Join(g.opt.State, sweptFile)
 	left := time.Duration(leftAfter)
 	if interrupted {
 		left = anyAge
-	} else if info, err := os.Lstat(mark); err == nil {
-		if age := clock.Sub(info.ModTime()); age >= 0 && age < sweepEvery {
-			return nil
-		}
+	} else if age := clock.Sub(mem.Swept); age >= 0 && age < sweepEvery {
+		return nil
 	}
 	dirs := []string{g.opt.State}
 	for _, v := range g.views {
@@ -52,8 +47,7 @@ func (g *Generator) sweep(now time.Time, interrupted bool) (problems []snapshot.
 	more, drops := g.sweepDrops(now, clock)
 	problems = append(problems, drops...)
 	if !more && len(problems) == 0 {
-		// If it cannot be written, the next generation looks again.
-		_, _ = atomicfile.WriteUnsynced(mark, []byte(clock.Format(time.RFC3339Nano)+"\n"), 0o600)
+		mem.Swept = clock
 	}
 	return problems
 }
