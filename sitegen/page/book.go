@@ -22,8 +22,7 @@ import (
 type BookPages struct {
 	*look
 	site   render.Site
-	dir    string                // of the site's pages in the same language: "" or "de/"
-	others map[string]*BookPages // by language
+	others map[string]*BookPages // in all languages
 }
 
 // NewBookPages reads the site's own look; what is wrong with it is an error. The
@@ -31,17 +30,14 @@ type BookPages struct {
 func NewBookPages(site render.Site, own fs.FS) (*BookPages, error) {
 	site = site.WithDefaults()
 	first := &BookPages{site: site, others: map[string]*BookPages{}}
-	for i, lang := range site.Languages {
+	for _, lang := range site.Languages {
 		l, err := readLook(own, site, lang)
 		if err != nil {
 			return nil, err
 		}
-		if i == 0 {
-			first.look = l
-			continue
-		}
-		first.others[lang] = &BookPages{look: l, site: site, dir: lang + "/"}
+		first.others[lang] = &BookPages{look: l, site: site}
 	}
+	first.look = first.others[site.Languages[0]].look
 	return first, nil
 }
 

@@ -38,7 +38,7 @@ func (v *view) makeHelp(files fs.FS, pages []docs.Page) (*help, error) {
 		}
 		path := "help/" + p.Name + "/index.html"
 		frame := v.frame("help", path, time.Time{}, v.in.Board.Every())
-		file, err := newFile(frame, templates.Help(&templates.HelpPage{Frame: frame, Heading: doc.Heading, Contents: doc.Contents, Body: doc.Body}))
+		file, err := v.newFile(frame, templates.Help(&templates.HelpPage{Frame: frame, Heading: doc.Heading, Contents: doc.Contents, Body: doc.Body}))
 		if err != nil {
 			return nil, err
 		}
@@ -54,7 +54,7 @@ func (v *view) makeHelp(files fs.FS, pages []docs.Page) (*help, error) {
 		g := &index.Groups[len(index.Groups)-1]
 		g.Pages = append(g.Pages, templates.HelpLink{Href: p.Name + "/index.html", Title: doc.Heading, About: p.About})
 	}
-	file, err := newFile(index.Frame, templates.HelpIndex(index))
+	file, err := v.newFile(index.Frame, templates.HelpIndex(index))
 	made.files = append(made.files, file)
 	return made, err
 }

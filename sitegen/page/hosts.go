@@ -15,13 +15,8 @@ import (
 )
 
 // newFile renders a page, which lies where its frame says.
-func newFile(f templates.Frame, page templ.Component) (render.File, error) {
-	path := f.Path
-	for _, l := range f.Languages {
-		if l.Code == f.Lang {
-			path = l.Dir + path
-		}
-	}
+func (v *view) newFile(f templates.Frame, page templ.Component) (render.File, error) {
+	path := v.dir + f.Path
 	var out bytes.Buffer
 	out.Grow(32 << 10)
 	if err := page.Render(context.Background(), &out); err != nil {
@@ -56,18 +51,14 @@ func (v *view) hostFiles(h *board.Host) ([]render.File, error) {
 	if p.Past {
 		p.Charts, beside = v.hostCharts(h, kept)
 	}
-	page, err := newFile(p.Frame, templates.Host(p))
+	page, err := v.newFile(p.Frame, templates.Host(p))
 	if kept {
-		lang := v.lang
-		if v.first {
-			lang = ""
-		}
-		return []render.File{page, {Path: render.ChartsPath(lang, h.Name), Kept: true}}, err
+		return []render.File{page, {Path: render.ChartsPath(v.dir, h.Name), Kept: true}}, err
 	}
 	if err != nil || beside == nil {
 		return []render.File{page}, err
 	}
-	history, err := newFile(beside.Frame, templates.HostHistory(beside))
+	history, err := v.newFile(beside.Frame, templates.HostHistory(beside))
 	return []render.File{page, history}, err
 }
 

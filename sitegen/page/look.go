@@ -24,6 +24,7 @@ const maxOwn = 1 << 20
 // A look is what all pages of a site have in common: words, style, script and the site's own HTML.
 type look struct {
 	lang    string
+	dir     string // of the pages in this language: "" for the site's first, else as "de/"
 	words   *words
 	slots   templates.Slots
 	css     string            // the path of the style
@@ -40,6 +41,9 @@ func readLook(own fs.FS, site render.Site, lang string) (*look, error) {
 		return nil, err
 	}
 	l := &look{lang: lang, js: map[string]string{}}
+	if lang != site.Languages[0] {
+		l.dir = lang + "/"
+	}
 	var err error
 	if l.words, err = readWords(own, lang, site.Zone); err != nil {
 		return nil, err

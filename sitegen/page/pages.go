@@ -41,8 +41,8 @@ func Files(in render.Input, own fs.FS) error {
 			return err
 		}
 	}
-	for i, l := range looks {
-		v.look, v.first = l, i == 0
+	for _, l := range looks {
+		v.look = l
 		if err := v.pages(); err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (v *view) pages() error {
 
 // put renders a page and hands it on.
 func (v *view) put(f templates.Frame, page templ.Component) error {
-	file, err := newFile(f, page)
+	file, err := v.newFile(f, page)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (v *view) put(f templates.Frame, page templ.Component) error {
 // newView is the view in the first language, which every site has.
 func newView(in render.Input, looks []*look) *view {
 	v := &view{
-		in: in, look: looks[0], first: true, hosts: map[string]*board.Host{}, people: render.People(in.Board),
+		in: in, look: looks[0], hosts: map[string]*board.Host{}, people: render.People(in.Board),
 		booked: in.Board.BookingsByHost(),
 	}
 	rows := 0
@@ -115,13 +115,9 @@ func newView(in render.Input, looks []*look) *view {
 		}
 	}
 	v.rowed = len(in.Board.Hosts) <= rowHosts && rows <= frontRows
-	for i, l := range looks {
-		language := templates.Language{Code: l.lang, Name: l.words.T("language")}
-		if i > 0 {
-			language.Dir = l.lang + "/"
-		}
-		if len(looks) > 1 {
-			v.languages = append(v.languages, language)
+	if len(looks) > 1 {
+		for _, l := range looks {
+			v.languages = append(v.languages, templates.Language{Code: l.lang, Name: l.words.T("language"), Dir: l.dir})
 		}
 	}
 	return v

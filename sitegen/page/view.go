@@ -31,7 +31,6 @@ const (
 type view struct {
 	*look
 	in        render.Input
-	first     bool // of the site's languages, whose pages begin at its root
 	languages []templates.Language
 	hosts     map[string]*board.Host
 	people    map[string]string           // name → directory below users/
@@ -72,7 +71,7 @@ func (v *view) frame(kind, path string, built time.Time, interval time.Duration)
 
 // files leads from a page to the site's root; root leads to the pages in its language.
 func (v *view) files(root string) string {
-	if v.first {
+	if v.dir == "" {
 		return root
 	}
 	return root + "../"
@@ -80,7 +79,7 @@ func (v *view) files(root string) string {
 
 // book leads to the booking form, which is told in which language it is read.
 func (v *view) book(root string) string {
-	if v.first {
+	if v.dir == "" {
 		return root + "book/index.html"
 	}
 	return v.files(root) + "book/index.html?lang=" + v.lang

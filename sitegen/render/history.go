@@ -41,9 +41,9 @@ func PastSteps() [Spans]int { return [Spans]int{96, 84, 60, 73} }
 // SpanNames are the names of the four in addresses and data files.
 func SpanNames() [Spans]string { return [Spans]string{"24h", "7d", "30d", "1y"} }
 
-// ChartsPath is the page with the charts of a host in a language, "" for the site's first.
-func ChartsPath(lang, host string) string {
-	return path.Join(lang, "hosts", host, "history", "index.html")
+// ChartsPath is the page with the charts of a host in a language, whose pages lie in dir.
+func ChartsPath(dir, host string) string {
+	return path.Join(dir, "hosts", host, "history", "index.html")
 }
 
 // FullHistoryHosts is the number of hosts up to which the charts of the last day
