@@ -67,10 +67,11 @@ func (c *compressor) gzip(f *render.File) ([]byte, error) {
 		c.writers[level] = w
 	}
 	w.Reset(&c.buf)
-	if _, err := w.Write(f.Content); err != nil {
-		return nil, fmt.Errorf("compressing %s: %w", f.Path, err)
+	_, err := w.Write(f.Content)
+	if err == nil {
+		err = w.Close()
 	}
-	if err := w.Close(); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("compressing %s: %w", f.Path, err)
 	}
 	return c.buf.Bytes(), nil

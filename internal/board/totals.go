@@ -105,6 +105,20 @@ func models(hosts []Host) []Model {
 	return list
 }
 
+// AddModels adds models to a sum, in which those that are the same are one.
+func AddModels(sum, more []Model, same func(x, y Model) bool) []Model {
+	for _, m := range more {
+		i := slices.IndexFunc(sum, func(s Model) bool { return same(s, m) })
+		if i < 0 {
+			sum = append(sum, m)
+			continue
+		}
+		sum[i].Total += m.Total
+		sum[i].Free += m.Free
+	}
+	return sum
+}
+
 // orZero is a reading, or zero where it is not known.
 func orZero[T any](p *T) (v T) {
 	if p != nil {

@@ -39,14 +39,8 @@ func badgeFiles(in render.Input) []render.File {
 func of(free, total int) string { return strconv.Itoa(free) + " of " + strconv.Itoa(total) }
 
 // byModel adds up the GPUs of each short name, whatever their memory, and the slices of each; by name.
-func byModel(b *board.Board) (sums []board.Model) {
-	for _, m := range b.Models {
-		i := slices.IndexFunc(sums, func(s board.Model) bool { return s.Name == m.Name && s.MIG == m.MIG })
-		if i < 0 {
-			i, sums = len(sums), append(sums, board.Model{Name: m.Name, MIG: m.MIG})
-		}
-		sums[i].Total, sums[i].Free = sums[i].Total+m.Total, sums[i].Free+m.Free
-	}
+func byModel(b *board.Board) []board.Model {
+	sums := board.AddModels(nil, b.Models, func(x, y board.Model) bool { return x.Name == y.Name && x.MIG == y.MIG })
 	slices.SortFunc(sums, func(x, y board.Model) int { return strings.Compare(x.Name, y.Name) })
 	return sums
 }

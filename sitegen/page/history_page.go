@@ -64,10 +64,10 @@ func (v *view) fleetTab(i int, s *render.FleetSpan) templates.FleetTab {
 	from, to := s.At[0], s.At[len(s.At)-1]
 	t.From, t.Step = from.Unix(), int(to.Sub(from)/time.Duration(len(s.Steps))/time.Second)
 	t.Ticks = v.words.ticks(from, to)
-	column := func(get func(*render.FleetStep) *float64) (values []float64, top float64) {
+	column := func(of func(step int) *float64) (values []float64, top float64) {
 		values = make([]float64, len(s.Steps))
-		for i := range s.Steps {
-			values[i] = known(get(&s.Steps[i]))
+		for i := range values {
+			values[i] = known(of(i))
 			top = higher(top, values[i])
 		}
 		return values, top
@@ -85,12 +85,12 @@ func (v *view) fleetTab(i int, s *render.FleetSpan) templates.FleetTab {
 		t.Rows = append(t.Rows, r)
 	}
 	say := func(key string) string { return v.words.T(key) }
-	held, _ := column(func(f *render.FleetStep) *float64 { return f.Held })
-	_, all := column(func(f *render.FleetStep) *float64 { return f.Reported })
+	held, _ := column(func(i int) *float64 { return s.Steps[i].Held })
+	_, all := column(func(i int) *float64 { return s.Steps[i].Reported })
 	row(say("past.inuse"), say("sign.gpus"), held, all)
-	util, _ := column(func(f *render.FleetStep) *float64 { return f.Utilization })
+	util, _ := column(func(i int) *float64 { return s.Steps[i].Utilization })
 	row(say("past.utilization"), say("sign.percent"), util, 100)
-	watts, most := column(func(f *render.FleetStep) *float64 { return f.Watts })
+	watts, most := column(func(i int) *float64 { return s.Steps[i].Watts })
 	for j := range watts {
 		watts[j] /= 1000
 	}
@@ -106,13 +106,9 @@ func (v *view) fleetTab(i int, s *render.FleetSpan) templates.FleetTab {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Free)) {
-		values, top := make([]float64, len(s.Free[name])), float64(total[name])
-		for j, x := range s.Free[name] {
-			values[j] = known(x)
-			top = higher(top, values[j])
-		}
+		values, top := column(func(i int) *float64 { return s.Free[name][i] })
 		label := strings.Replace(say("past.free"), "%s", cmp.Or(called[name], render.Clean(name)), 1)
-		row(label, say("sign.gpus"), values, top)
+		row(label, say("sign.gpus"), values, higher(top, float64(total[name])))
 		columns, t.Heads = append(columns, values), append(t.Heads, label)
 	}
 	t.Lines = v.lines(func(i int) time.Time { return s.At[i] }, columns, func(x float64) float64 { return x })

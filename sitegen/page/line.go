@@ -98,7 +98,7 @@ func (v *view) group(p *templates.IndexPage, cards []*templates.Card) {
 		g := &p.Groups[at]
 		g.Hosts = append(g.Hosts, c)
 		g.GlyphWidth = max(g.GlyphWidth, c.GlyphWidth)
-		models[at] = addModels(models[at], v.in.Board.Hosts[i].Models)
+		models[at] = board.AddModels(models[at], v.in.Board.Hosts[i].Models, sameModel)
 		if c.Old {
 			p.StaleHosts++
 			if len(p.Silent) < maxSilent {
@@ -131,20 +131,9 @@ func (v *view) group(p *templates.IndexPage, cards []*templates.Card) {
 	}
 }
 
-// addModels adds up models by name and memory.
-func addModels(sum, more []board.Model) []board.Model {
-	for _, m := range more {
-		i := slices.IndexFunc(sum, func(s board.Model) bool {
-			return s.Name == m.Name && board.WholeGiB(s.MemoryTotal) == board.WholeGiB(m.MemoryTotal)
-		})
-		if i < 0 {
-			sum = append(sum, m)
-			continue
-		}
-		sum[i].Total += m.Total
-		sum[i].Free += m.Free
-	}
-	return sum
+// sameModel compares models by name and memory.
+func sameModel(x, y board.Model) bool {
+	return x.Name == y.Name && board.WholeGiB(x.MemoryTotal) == board.WholeGiB(y.MemoryTotal)
 }
 
 // nameWidth is the class of the style sheet for names of up to so many characters.
