@@ -24,10 +24,7 @@ func encode(doc any) []byte {
 
 // encodeFile writes a file that has the members of several documents.
 func encodeFile(docs ...any) []byte {
-	parts := make([][]byte, len(docs))
-	for i, doc := range docs {
-		parts[i] = members(encode(doc))
-	}
+	parts := docsOf(docs, func(doc *any) []byte { return members(encode(*doc)) })
 	return joined("{", parts, ",", "}\n")
 }
 

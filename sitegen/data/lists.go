@@ -55,9 +55,5 @@ func bookingsFile(in render.Input, texts *bookingTexts) []byte {
 
 // list are the elements of an array of bookings.
 func (t *bookingTexts) list(bookings []*board.Booking) [][]byte {
-	docs := make([][]byte, len(bookings))
-	for i, b := range bookings {
-		docs[i] = t.of[b].json
-	}
-	return docs
+	return docsOf(bookings, func(b **board.Booking) []byte { return t.of[*b].json })
 }

@@ -120,22 +120,15 @@ func readBookings(docs []bookingDoc, most int) []board.Booking {
 // and not changed comes out byte by byte as the site published it.
 func (p *Published) JSON() []byte {
 	b := p.Board
-	hosts := make([][]byte, len(b.Hosts))
-	for i := range b.Hosts {
-		hosts[i] = hostFields(&b.Hosts[i])
-	}
 	// The digest is over more than was read back, so the site's own stands.
 	in := render.Input{Board: b, Site: render.Site{Title: p.Title, Lab: p.Lab}.WithDefaults(), Generation: p.Generation}
-	return boardFile(in, hosts)
+	return boardFile(in, docsOf(b.Hosts, hostFields))
 }
 
 // HostJSON writes a host of a board in the shape of api/v1/hosts/<host>.json,
 // with those of the board's bookings that are for it.
 func HostJSON(b *board.Board, h *board.Host) []byte {
-	var bookings [][]byte
-	for _, bk := range b.BookingsByHost()[h.Name] {
-		bookings = append(bookings, encode(new(bookingOf(bk))))
-	}
+	bookings := docsOf(b.BookingsByHost()[h.Name], func(bk **board.Booking) []byte { return encode(new(bookingOf(*bk))) })
 	return hostFile(h, hostFields(h), bookings)
 }
 
