@@ -42,10 +42,7 @@ func (v *view) renderHosts() ([]*templates.Card, error) {
 
 // hostFiles are the pages of one host.
 func (v *view) hostFiles(h *board.Host) ([]render.File, error) {
-	p, err := v.hostPage(h)
-	if err != nil {
-		return nil, err
-	}
+	p := v.hostPage(h)
 	var beside *templates.HostHistoryPage
 	kept := p.Past && v.in.History.Kept[h.Name]
 	if p.Past {
@@ -63,7 +60,7 @@ func (v *view) hostFiles(h *board.Host) ([]render.File, error) {
 }
 
 // hostPage is the page of one host, without its charts.
-func (v *view) hostPage(h *board.Host) (*templates.HostPage, error) {
+func (v *view) hostPage(h *board.Host) *templates.HostPage {
 	const root = "../../"
 	p := &templates.HostPage{
 		Frame:    v.frame("host", "hosts/"+h.Name+"/index.html", h.SnapshotAt, max(h.Interval, v.in.Board.Every())),
@@ -95,5 +92,5 @@ func (v *view) hostPage(h *board.Host) (*templates.HostPage, error) {
 	for _, u := range h.Node.DiskUsers {
 		add(render.Clean(u.User)+" · "+render.Clean(u.Path), v.words.quantity(v.words.gib(u.Used), "gib"))
 	}
-	return p, nil
+	return p
 }

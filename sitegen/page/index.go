@@ -21,7 +21,7 @@ const (
 	maxSilent = 6
 )
 
-func (v *view) indexPage(cards []*templates.Card) (*templates.IndexPage, error) {
+func (v *view) indexPage(cards []*templates.Card) *templates.IndexPage {
 	b := v.in.Board
 	p := &templates.IndexPage{
 		Frame: v.frame("index", "index.html", b.GeneratedAt, v.in.Board.Every()),
@@ -65,7 +65,7 @@ func (v *view) indexPage(cards []*templates.Card) (*templates.IndexPage, error) 
 	}
 	v.group(p, cards)
 	p.People = v.ask(maxAsk, "")
-	return p, nil
+	return p
 }
 
 // countOf is how many GPUs and slices there are of something; "" for none.

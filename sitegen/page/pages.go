@@ -67,10 +67,7 @@ func (v *view) pages() error {
 			return err
 		}
 	}
-	index, err := v.indexPage(cards)
-	if err != nil {
-		return err
-	}
+	index := v.indexPage(cards)
 	about, book, history, kiosk := v.aboutPage(), v.bookPlainPage(), v.historyPage(), *index
 	kiosk.Frame = v.frame("kiosk", "kiosk/index.html", v.in.Board.GeneratedAt, v.in.Board.Every())
 	people := &templates.PeoplePage{Frame: v.frame("people", "users/index.html", v.in.Board.GeneratedAt, v.in.Board.Every()), People: v.ask(maxPeople, "../")}
