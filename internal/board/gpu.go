@@ -175,9 +175,10 @@ func (m *merger) state(g *GPU, holders []*booking.Booking) (State, string) {
 			}
 		}
 		return used, ""
-	case u.large && u.known && !u.owned && !u.busy && u.dead:
-		return Stuck, ReasonDead
 	case u.large && u.known && !u.owned && !u.busy:
+		if u.dead {
+			return Stuck, ReasonDead
+		}
 		return Stuck, ReasonUnowned
 	case u.small && u.unused(usesNodeMemory(g)):
 		return unused, ""

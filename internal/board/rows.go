@@ -161,12 +161,11 @@ func pair(listed []snapshot.GPU, known []Mark) (rows []place, taken []bool) {
 			}
 		}
 	}
+	untold := func(x, y string) bool { return x == "" || y == "" }
 	match(func(g *snapshot.GPU, c *Card) bool { return g.UUID != "" && g.UUID == c.UUID })
+	match(func(g *snapshot.GPU, c *Card) bool { return untold(g.UUID, c.UUID) && sameBus(g.PCIBusID, c.PCIBusID) })
 	match(func(g *snapshot.GPU, c *Card) bool {
-		return (g.UUID == "" || c.UUID == "") && sameBus(g.PCIBusID, c.PCIBusID)
-	})
-	match(func(g *snapshot.GPU, c *Card) bool {
-		return (g.UUID == "" || c.UUID == "") && (g.PCIBusID == "" || c.PCIBusID == "") && g.Index == c.Index
+		return untold(g.UUID, c.UUID) && untold(g.PCIBusID, c.PCIBusID) && g.Index == c.Index
 	})
 	for i := range rows {
 		g := &rows[i].gpu

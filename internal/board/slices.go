@@ -145,7 +145,11 @@ func (g *GPU) FreeSlices() int {
 
 // OwnState reports whether the state of a partitioned GPU is not that of its slices.
 func (g *GPU) OwnState() bool {
-	return g.State == Lost || g.State == Drained || g.State == Unknown && (g.Reason == ReasonStale || g.Reason == ReasonUnasked || g.Reason == ReasonNoSlices)
+	switch g.State {
+	case Lost, Drained:
+		return true
+	}
+	return g.State == Unknown && slices.Contains([]string{ReasonStale, ReasonUnasked, ReasonNoSlices}, g.Reason)
 }
 
 // Unplaced are the processes of a partitioned GPU that are known to be on none of its slices.
