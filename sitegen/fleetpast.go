@@ -151,7 +151,9 @@ func hoursOf(start, end time.Time) []time.Time {
 }
 
 // sumUp makes the view of the fleet from its days.
-func (g *Generator) sumUp(ctx context.Context, now time.Time, b *board.Board, person func(string) string, days []*dayPast) (*render.FleetPast, error) {
+func (g *Generator) sumUp(
+	ctx context.Context, now time.Time, b *board.Board, person func(string) string, days []*dayPast,
+) (*render.FleetPast, error) {
 	past := &render.FleetPast{AsOf: now}
 	if len(days) > 0 {
 		past.Since = days[0].Start
@@ -164,7 +166,9 @@ func (g *Generator) sumUp(ctx context.Context, now time.Time, b *board.Board, pe
 		return nil, err
 	}
 	today := []*dayPast{{Start: at[0], Fleet: last}}
-	past.Spans[0] = render.FleetSpan{At: at, Steps: last.Steps, Free: last.Free, Coverage: coverageOf(today, at[0], end, b)}
+	past.Spans[0] = render.FleetSpan{
+		At: at, Steps: last.Steps, Free: last.Free, Coverage: coverageOf(today, at[0], end, b),
+	}
 
 	zone := g.opt.About.Zone
 	all := history.Days(now.In(zone).AddDate(0, 0, -364), now, zone)
@@ -261,7 +265,9 @@ func mean(list []*float64) *float64 {
 }
 
 // window adds days up from a midnight on.
-func window(days []*dayPast, from, now time.Time, b *board.Board, person func(string) string, teams map[string][]string) render.Window {
+func window(
+	days []*dayPast, from, now time.Time, b *board.Board, person func(string) string, teams map[string][]string,
+) render.Window {
 	w := render.Window{From: from.UTC(), To: now.UTC(), Coverage: coverageOf(days, from, now, b)}
 	users, hosts := map[string]render.Use{}, map[string]*render.PastHost{}
 	length := now.Sub(from).Seconds()

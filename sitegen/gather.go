@@ -31,7 +31,10 @@ type Drops interface {
 // gather reads everything that a board is made from. Only what makes a board
 // impossible is an error; the rest are problems on it.
 func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in board.Input, err error) {
-	in = board.Input{Now: now, Interval: g.opt.About.Interval, Next: g.next, Settings: g.opt.Settings, Demo: g.opt.Demo, Marks: mem.Marks, Problems: mem.problems}
+	in = board.Input{
+		Now: now, Interval: g.opt.About.Interval, Next: g.next, Settings: g.opt.Settings, Demo: g.opt.Demo,
+		Marks: mem.Marks, Problems: mem.problems,
+	}
 	if g.drops == nil {
 		d, err := spool.OpenDrops(g.opt.Data)
 		if err != nil {
@@ -75,7 +78,9 @@ func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in 
 
 // reports reads the drops of these hosts, several at a time. A drop that
 // cannot be read affects its own host alone.
-func (g *Generator) reports(ctx context.Context, names []string, now time.Time, mem *memory, older map[string]legacy.Host) map[string]board.Report {
+func (g *Generator) reports(
+	ctx context.Context, names []string, now time.Time, mem *memory, older map[string]legacy.Host,
+) map[string]board.Report {
 	reports := make(map[string]board.Report, len(names))
 	var mu sync.Mutex
 	_ = render.InParallel(len(names), func(i int) error { // gather says that ctx has ended
@@ -95,7 +100,9 @@ func (g *Generator) report(name string, now time.Time, mem *memory, older map[st
 	defer func() {
 		if fault := recover(); fault != nil {
 			// A defect of gpuboard that the data of one host triggers must not end the generation.
-			r.Problems = append(r.Problems, snapshot.Problem{Code: "bad:internal", Message: fmt.Sprintf("reading it failed inside gpuboard: %v", fault)})
+			r.Problems = append(r.Problems, snapshot.Problem{
+				Code: "bad:internal", Message: fmt.Sprintf("reading it failed inside gpuboard: %v", fault),
+			})
 		}
 	}()
 	bundle, raw, err := g.drops.Latest(name)

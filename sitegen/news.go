@@ -68,7 +68,9 @@ func (g *Generator) news(b *board.Board, now time.Time) *news {
 		site := g.views[0]
 		text := func() string { return summary(b.Mask(site.privacy), log, g.opt.About.Zone) }
 		if err := g.opt.Announcer.Accept(site.maskEvents(fresh), text, now); err != nil {
-			b.Problems = append(b.Problems, snapshot.Problem{Code: "notify:unwritable", Message: snapshot.Text(err.Error(), snapshot.MaxTextBytes)})
+			b.Problems = append(b.Problems, snapshot.Problem{
+				Code: "notify:unwritable", Message: snapshot.Text(err.Error(), snapshot.MaxTextBytes),
+			})
 			n.kept = true
 			return &n
 		}

@@ -35,7 +35,9 @@ func (g *Generator) older(now time.Time) (map[string]legacy.Host, []snapshot.Pro
 	}
 	data, err := legacy.Read(dir, now, g.opt.LegacyZone)
 	if err != nil {
-		return nil, []snapshot.Problem{{Code: "legacy:unreadable", Message: snapshot.Text(err.Error(), snapshot.MaxTextBytes)}}
+		return nil, []snapshot.Problem{{
+			Code: "legacy:unreadable", Message: snapshot.Text(err.Error(), snapshot.MaxTextBytes),
+		}}
 	}
 	return data.Hosts, data.Problems
 }
@@ -46,6 +48,7 @@ func olderReport(old legacy.Host, now time.Time, mem *memory) board.Report {
 		return board.Report{Snapshot: mem.lastGood(old.Name), Problems: old.Problems}
 	}
 	s := old.Snapshot
-	mem.keep(old.Name, &snapshot.Bundle{Host: old.Name, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}}, nil)
+	mem.keep(old.Name,
+		&snapshot.Bundle{Host: old.Name, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}}, nil)
 	return board.Report{Snapshot: s, SeenAt: mem.see(old.Name, s, now)}
 }

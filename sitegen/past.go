@@ -38,7 +38,9 @@ func (g *Generator) openHistory(ctx context.Context, now time.Time) []snapshot.P
 
 // ingest gives history what arrived and asks it what the board shows. elsewhere is the GPUs of each host
 // that count at another one. History may be missing, new or damaged: the board of now does not depend on it.
-func (g *Generator) ingest(ctx context.Context, now time.Time, hosts []inventory.Host, elsewhere map[string]map[string]bool, mem *memory) (*history.Recent, []snapshot.Problem) {
+func (g *Generator) ingest(
+	ctx context.Context, now time.Time, hosts []inventory.Host, elsewhere map[string]map[string]bool, mem *memory,
+) (*history.Recent, []snapshot.Problem) {
 	if g.opt.History == nil || g.drops == nil {
 		return nil, nil
 	}
@@ -132,7 +134,9 @@ func historyCode(err error) string {
 // finishedHours passes on the hour files of a host that history has not taken in
 // yet, once in each of its periods. The content of a file never changes, so one
 // that is invalid is reported once and counts as taken in, with nil for its content.
-func (g *Generator) finishedHours(host string, now time.Time, mem *memory, take func(name string, hour *snapshot.Hour)) (problems []snapshot.Problem) {
+func (g *Generator) finishedHours(
+	host string, now time.Time, mem *memory, take func(name string, hour *snapshot.Hour),
+) (problems []snapshot.Problem) {
 	h := mem.Hours[host]
 	if h == nil {
 		h = &hours{Taken: map[string]bool{}}
@@ -154,7 +158,9 @@ func (g *Generator) finishedHours(host string, now time.Time, mem *memory, take 
 		case errors.Is(err, fs.ErrNotExist):
 			continue // replaced or removed since it was listed
 		case err != nil:
-			problems = append(problems, snapshot.Problem{Code: code(err), Host: host, File: f.Name, Message: fmt.Sprintf("a finished hour is left out: %v", err)})
+			problems = append(problems, snapshot.Problem{
+				Code: code(err), Host: host, File: f.Name, Message: fmt.Sprintf("a finished hour is left out: %v", err),
+			})
 			if spool.Passing(err) {
 				continue
 			}

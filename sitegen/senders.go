@@ -113,8 +113,11 @@ func (m *memory) accept(host string, b *snapshot.Bundle, now, limit time.Time) (
 	}
 	if older {
 		replay = &snapshot.Problem{Code: "host:replayed", Message: fmt.Sprintf(
-			"its drop holds an older snapshot than the one that is shown: number %d of boot %s, collected at %s; known is number %d of boot %s, collected at %s; if the older one is right, as after a backup was put back: gpuboard accept %s",
-			s.Seq, shortBoot(s.Boot), s.Collected.Format(time.RFC3339), known[0].Seq, shortBoot(known[0].Boot), known[0].Collected.Format(time.RFC3339), host)}
+			"its drop holds an older snapshot than the one that is shown: number %d of boot %s, collected at %s; known is "+
+				"number %d of boot %s, collected at %s; if the older one is right, as after a backup was put back: "+
+				"gpuboard accept %s",
+			s.Seq, shortBoot(s.Boot), s.Collected.Format(time.RFC3339), known[0].Seq, shortBoot(known[0].Boot),
+			known[0].Collected.Format(time.RFC3339), host)}
 		if s.Seq <= old.Seq {
 			return replay
 		}
@@ -184,7 +187,8 @@ func (m *memory) twins(host string, now time.Time) *snapshot.Problem {
 		names = append(names, s.name(slices.Delete(slices.Clone(turned), i, i+1)))
 	}
 	return &snapshot.Problem{Code: "host:twins", Message: snapshot.Text(fmt.Sprintf(
-		"%d machines send as %s, in turns: %s; give each a name of its own (gpuboard check NAME --to …, with a drop of that name)",
+		"%d machines send as %s, in turns: %s; give each a name of its own (gpuboard check NAME --to …, with a drop "+
+			"of that name)",
 		len(turned), host, strings.Join(names, " and ")), snapshot.MaxTextBytes)}
 }
 
@@ -193,7 +197,8 @@ func (m *memory) twins(host string, now time.Time) *snapshot.Problem {
 func (s sender) name(others []sender) string {
 	parts := []string{"boot " + shortBoot(s.Boot)}
 	for _, address := range s.Addresses {
-		if !slices.ContainsFunc(others, func(o sender) bool { return slices.Contains(o.Addresses, address) }) && len(parts) < 3 {
+		if !slices.ContainsFunc(others, func(o sender) bool { return slices.Contains(o.Addresses, address) }) &&
+			len(parts) < 3 {
 			parts = append(parts, address)
 		}
 	}

@@ -271,7 +271,9 @@ func (g *Generator) markdown(name string, b *board.Board) string {
 	data, err := atomicfile.Read(filepath.Join(g.opt.Data, name), maxMarkdownBytes)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			b.Problems = append(b.Problems, snapshot.Problem{Code: "note:unreadable", File: filepath.ToSlash(name), Message: err.Error()})
+			b.Problems = append(b.Problems, snapshot.Problem{
+				Code: "note:unreadable", File: filepath.ToSlash(name), Message: err.Error(),
+			})
 		}
 		return ""
 	}

@@ -72,7 +72,8 @@ func summary(b *board.Board, log []events.Event, zone *time.Location) string {
 		}
 		switch {
 		case (h.State == board.Stale || h.State == board.Down) && !h.SnapshotAt.IsZero():
-			ill = append(ill, fmt.Sprintf("%s is %s since %s", h.Name, h.State, h.SnapshotAt.In(zone).Format("2006-01-02 15:04 MST")))
+			ill = append(ill, fmt.Sprintf("%s is %s since %s",
+				h.Name, h.State, h.SnapshotAt.In(zone).Format("2006-01-02 15:04 MST")))
 		case h.State == board.Down || h.State == board.Never:
 			ill = append(ill, h.Name+" has sent nothing yet")
 		case lost > 0:

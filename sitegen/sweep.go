@@ -41,7 +41,9 @@ func (g *Generator) sweep(now time.Time, mem *memory, interrupted bool) (problem
 	}
 	for _, dir := range dirs {
 		if _, err := atomicfile.Sweep(dir, left, now); err != nil {
-			problems = append(problems, snapshot.Problem{Code: "state:leftovers", File: filepath.Base(dir), Message: err.Error()})
+			problems = append(problems, snapshot.Problem{
+				Code: "state:leftovers", File: filepath.Base(dir), Message: err.Error(),
+			})
 		}
 	}
 	more, drops := g.sweepDrops(now, clock)
@@ -91,10 +93,12 @@ func Overfull(host string, l spool.Usage) snapshot.Problem {
 	switch {
 	case l.OverLimit():
 		p.Code = "drop:full"
-		p.Message = fmt.Sprintf("drop/%s contains %s%d files and %s; the limit is %d files and %s", host, atLeast, l.Files, mebibytes(l.Bytes), spool.MaxDropFiles, mebibytes(spool.MaxDropBytes))
+		p.Message = fmt.Sprintf("drop/%s contains %s%d files and %s; the limit is %d files and %s",
+			host, atLeast, l.Files, mebibytes(l.Bytes), spool.MaxDropFiles, mebibytes(spool.MaxDropBytes))
 	case l.RemoveErr != nil && left > spool.MaxIgnoredStray:
 		p.Code = "drop:unswept"
-		p.Message = fmt.Sprintf("drop/%s contains %d files and %s; %d of the files do not belong there", host, l.Files, mebibytes(l.Bytes), left)
+		p.Message = fmt.Sprintf("drop/%s contains %d files and %s; %d of the files do not belong there",
+			host, l.Files, mebibytes(l.Bytes), left)
 	default:
 		return p
 	}

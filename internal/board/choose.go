@@ -33,7 +33,8 @@ func (r *Request) open(g *GPU, mine func(string) bool) bool {
 		return false
 	}
 
-	if r.MaxUsed == nil || g.MemoryShared || len(g.MIGDevices) > 0 { // the memory in use is the node's, or that of the slices
+	// the memory in use is the node's, or that of the slices
+	if r.MaxUsed == nil || g.MemoryShared || len(g.MIGDevices) > 0 {
 		return OpenTo(g, mine)
 	}
 	return sharedWith(g, mine) && r.LittleUsed(g)
@@ -69,7 +70,8 @@ func (r *Request) Fits(h *Host, g *GPU) bool {
 // IsModel reports whether a GPU's name contains part, in any case.
 func (g *GPU) IsModel(part string) bool {
 	part = strings.ToLower(part)
-	return part == "" || strings.Contains(strings.ToLower(g.Name), part) || strings.Contains(strings.ToLower(g.ShortName), part)
+	return part == "" || strings.Contains(strings.ToLower(g.Name), part) ||
+		strings.Contains(strings.ToLower(g.ShortName), part)
 }
 
 // List returns the GPUs and slices of the kind that is wanted that are open.
@@ -123,7 +125,8 @@ func (r *Request) Choose(b *Board, mine func(string) bool) []Unit {
 	case "memory":
 		slices.SortStableFunc(open, func(x, y Unit) int { return cmp.Compare(unused(y.GPU), unused(x.GPU)) })
 	case "power":
-		slices.SortStableFunc(open, func(x, y Unit) int { return cmp.Compare(orZero(y.GPU.PowerLimit), orZero(x.GPU.PowerLimit)) })
+		slices.SortStableFunc(open,
+			func(x, y Unit) int { return cmp.Compare(orZero(y.GPU.PowerLimit), orZero(x.GPU.PowerLimit)) })
 	}
 	return open
 }
@@ -172,7 +175,10 @@ func ParseMemory(s string) (int64, error) {
 	units := []struct {
 		name string
 		mib  float64
-	}{{"GIB", 1024}, {"GI", 1024}, {"GB", 1e9 / (1 << 20)}, {"G", 1e9 / (1 << 20)}, {"MIB", 1}, {"MI", 1}, {"MB", 1e6 / (1 << 20)}, {"M", 1e6 / (1 << 20)}}
+	}{
+		{"GIB", 1024}, {"GI", 1024}, {"GB", 1e9 / (1 << 20)}, {"G", 1e9 / (1 << 20)}, {"MIB", 1}, {"MI", 1},
+		{"MB", 1e6 / (1 << 20)}, {"M", 1e6 / (1 << 20)},
+	}
 	for _, u := range units {
 		number, ok := strings.CutSuffix(strings.ToUpper(strings.TrimSpace(s)), u.name)
 		if !ok {

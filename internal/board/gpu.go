@@ -70,8 +70,8 @@ func (m *merger) decided(h *Host, g GPU, state State, reason string) GPU {
 func (g *GPU) forget() {
 	old := g.GPU
 	g.GPU = snapshot.GPU{
-		Index: old.Index, UUID: old.UUID, PCIBusID: old.PCIBusID, Name: old.Name,
-		MemoryTotal: old.MemoryTotal, MemoryShared: old.MemoryShared, Readings: snapshot.Readings{PowerLimit: old.PowerLimit}, MIGMode: old.MIGMode,
+		Index: old.Index, UUID: old.UUID, PCIBusID: old.PCIBusID, Name: old.Name, MemoryTotal: old.MemoryTotal,
+		MemoryShared: old.MemoryShared, Readings: snapshot.Readings{PowerLimit: old.PowerLimit}, MIGMode: old.MIGMode,
 		Health: snapshot.HealthUnknown,
 	}
 	g.Processes = nil
@@ -81,7 +81,8 @@ func (g *GPU) forget() {
 type use struct {
 	known bool // the processes are all that there are
 	dead  bool // a listed process is gone
-	small bool // it is known that no more memory is in use than on a free GPU, or the memory is the node's and says nothing
+	// it is known that no more memory is in use than on a free GPU, or the memory is the node's and says nothing
+	small bool
 	large bool // it is known that more is
 	owned bool // a process that may live does not compute and does not tell its memory
 	busy  bool // utilization says that it computes

@@ -131,9 +131,9 @@ func (m *masker) gpu(g GPU) GPU {
 	out := g
 	if m.MasksPeople() {
 		out = GPU{
-			GPU: m.device(g.GPU), ShortName: g.ShortName, State: g.State, Reason: g.Reason, Missing: g.Missing, CountedAt: g.CountedAt,
-			Since: g.Since, IdleSince: g.IdleSince, NoShow: g.NoShow, FreeFrom: g.FreeFrom, FreeUntil: g.FreeUntil,
-			Utilization: g.Utilization, Slice: g.Slice,
+			GPU: m.device(g.GPU), ShortName: g.ShortName, State: g.State, Reason: g.Reason, Missing: g.Missing,
+			CountedAt: g.CountedAt, Since: g.Since, IdleSince: g.IdleSince, NoShow: g.NoShow, FreeFrom: g.FreeFrom,
+			FreeUntil: g.FreeUntil, Utilization: g.Utilization, Slice: g.Slice,
 		}
 	}
 	out.Slices = nil
@@ -160,9 +160,10 @@ func (m *masker) gpu(g GPU) GPU {
 // device keeps a GPU's identity and readings, without the driver's words and the place in the machine.
 func (m *masker) device(g snapshot.GPU) snapshot.GPU {
 	out := snapshot.GPU{
-		Index: g.Index, UUID: g.UUID, Name: g.Name, MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed, MemoryFree: g.MemoryFree,
-		MemoryShared: g.MemoryShared, Readings: g.Readings, PState: g.PState, ThrottleReasons: g.ThrottleReasons, ECC: g.ECC,
-		RetiredPages: g.RetiredPages, RemappedRows: g.RemappedRows, MIGMode: g.MIGMode, MIGDevices: g.MIGDevices, Health: g.Health, XID: g.XID,
+		Index: g.Index, UUID: g.UUID, Name: g.Name, MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed,
+		MemoryFree: g.MemoryFree, MemoryShared: g.MemoryShared, Readings: g.Readings, PState: g.PState,
+		ThrottleReasons: g.ThrottleReasons, ECC: g.ECC, RetiredPages: g.RetiredPages, RemappedRows: g.RemappedRows,
+		MIGMode: g.MIGMode, MIGDevices: g.MIGDevices, Health: g.Health, XID: g.XID,
 	}
 	if g.ProcessesUnknown != "" {
 		out.ProcessesUnknown = "not known"

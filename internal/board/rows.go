@@ -52,7 +52,9 @@ type Card struct {
 }
 
 func cardOf(g *snapshot.GPU) *Card {
-	c := &Card{Index: g.Index, UUID: g.UUID, PCIBusID: g.PCIBusID, Name: g.Name, MemoryTotal: g.MemoryTotal, MIGMode: g.MIGMode}
+	c := &Card{
+		Index: g.Index, UUID: g.UUID, PCIBusID: g.PCIBusID, Name: g.Name, MemoryTotal: g.MemoryTotal, MIGMode: g.MIGMode,
+	}
 	for _, d := range g.MIGDevices {
 		d.MemoryUsed = nil
 		c.MIGDevices = append(c.MIGDevices, d)
@@ -170,7 +172,8 @@ func pair(listed []snapshot.GPU, known []Mark) (rows []place, taken []bool) {
 	for i := range rows {
 		g := &rows[i].gpu
 		if k := rows[i].known; k != nil {
-			g.UUID, g.PCIBusID, g.Name = cmp.Or(g.UUID, k.Card.UUID), cmp.Or(g.PCIBusID, k.Card.PCIBusID), cmp.Or(g.Name, k.Card.Name)
+			g.UUID, g.PCIBusID, g.Name = cmp.Or(g.UUID, k.Card.UUID), cmp.Or(g.PCIBusID, k.Card.PCIBusID),
+				cmp.Or(g.Name, k.Card.Name)
 			if g.MemoryTotal == nil && g.Health != snapshot.HealthOK {
 				g.MemoryTotal = k.Card.MemoryTotal
 			}
@@ -306,7 +309,11 @@ func (h *Host) repeated(places []place) {
 		}
 	}
 	if len(named) > 0 {
-		h.problem("gpu:same-uuid", "several GPUs or slices have the same UUID and are named by index: "+strings.Join(named[:min(len(named), most)], ", "))
+		h.problem(
+			"gpu:same-uuid",
+			"several GPUs or slices have the same UUID and are named by index: "+
+				strings.Join(named[:min(len(named), most)], ", "),
+		)
 	}
 }
 
@@ -323,7 +330,8 @@ func (h *Host) missing(inv inventory.Host, places []place) {
 		case p.missing():
 			missing++
 			if p.known != nil && len(gone) < most {
-				gone = append(gone, fmt.Sprintf("GPU %d (%s)", p.known.Card.Index, cmp.Or(p.gpu.UUID, p.gpu.PCIBusID, "without a UUID")))
+				gone = append(gone, fmt.Sprintf("GPU %d (%s)",
+					p.known.Card.Index, cmp.Or(p.gpu.UUID, p.gpu.PCIBusID, "without a UUID")))
 			}
 		}
 	}

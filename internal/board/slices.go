@@ -178,11 +178,15 @@ func (g *GPU) Unplaced() []Process {
 func NewSlice(g *GPU, d *snapshot.MIGDevice) GPU {
 	s := GPU{ShortName: snapshot.Text(strings.TrimSpace(g.ShortName+" "+cmp.Or(d.Profile, "MIG")), snapshot.MaxNameBytes)}
 	s.GPU = snapshot.GPU{
-		Index: g.Index, UUID: d.UUID, PCIBusID: g.PCIBusID, Name: snapshot.Text(strings.TrimSpace(g.Name+" MIG "+d.Profile), snapshot.MaxNameBytes),
+		Index: g.Index, UUID: d.UUID, PCIBusID: g.PCIBusID,
+		Name:        snapshot.Text(strings.TrimSpace(g.Name+" MIG "+d.Profile), snapshot.MaxNameBytes),
 		MemoryTotal: d.MemoryTotal, MemoryUsed: d.MemoryUsed, ProcessesUnknown: g.ProcessesUnknown,
 		ECC: g.ECC, RemappedRows: g.RemappedRows, Health: g.Health, HealthReason: g.HealthReason,
 	}
-	s.Slice = &Slice{Index: d.Index, GPUInstanceID: d.GPUInstanceID, ComputeInstanceID: d.ComputeInstanceID, Profile: d.Profile, GPUUUID: g.UUID}
+	s.Slice = &Slice{
+		Index: d.Index, GPUInstanceID: d.GPUInstanceID, ComputeInstanceID: d.ComputeInstanceID, Profile: d.Profile,
+		GPUUUID: g.UUID,
+	}
 	return s
 }
 

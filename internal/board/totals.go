@@ -100,7 +100,11 @@ func models(hosts []Host) []Model {
 		list = append(list, *model)
 	}
 	slices.SortFunc(list, func(x, y Model) int {
-		return cmp.Or(y.Free-x.Free, cmp.Compare(orZero(y.MemoryTotal), orZero(x.MemoryTotal)), NaturalCompare(x.FullName, y.FullName))
+		return cmp.Or(
+			y.Free-x.Free,
+			cmp.Compare(orZero(y.MemoryTotal), orZero(x.MemoryTotal)),
+			NaturalCompare(x.FullName, y.FullName),
+		)
 	})
 	return list
 }
@@ -136,7 +140,10 @@ func freeNow(hosts []Host) []Unit {
 		}
 	}
 	slices.SortStableFunc(list, func(x, y Unit) int {
-		return cmp.Or(cmp.Compare(orZero(y.GPU.MemoryTotal), orZero(x.GPU.MemoryTotal)), NaturalCompare(x.GPU.ShortName, y.GPU.ShortName))
+		return cmp.Or(
+			cmp.Compare(orZero(y.GPU.MemoryTotal), orZero(x.GPU.MemoryTotal)),
+			NaturalCompare(x.GPU.ShortName, y.GPU.ShortName),
+		)
 	})
 	return list
 }

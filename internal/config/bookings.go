@@ -18,7 +18,12 @@ func (c *Config) CommentsPath() string {
 func (c *Config) LocalComments() (string, error) {
 	path := c.CommentsPath()
 	if strings.Contains(path, "://") {
-		return "", failure.Usage("on the web host name the file with --comments FILE; elsewhere set booking.ssh to the web host", "comments from %s is %s, and not a file on this machine", c.Origin("comments"), path)
+		return "", failure.Usage(
+			"on the web host name the file with --comments FILE; elsewhere set booking.ssh to the web host",
+			"comments from %s is %s, and not a file on this machine",
+			c.Origin("comments"),
+			path,
+		)
 	}
 	return path, nil
 }
@@ -42,7 +47,8 @@ func (c *Config) AliasesPath() string { return c.AliasesIn(c.String("data")) }
 // said and it is not there, the one that the older GPU Monitor has.
 func (c *Config) AliasesIn(data string) string {
 	path := filepath.Join(data, "aliases.csv")
-	if older := filepath.Join(c.String("legacy"), "aliases.csv"); !IsFile(path) && c.String("legacy") != "" && IsFile(older) {
+	if older := filepath.Join(c.String("legacy"), "aliases.csv"); !IsFile(path) && c.String("legacy") != "" &&
+		IsFile(older) {
 		path = older
 	}
 	return cmp.Or(c.String("aliases"), path)

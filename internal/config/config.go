@@ -44,7 +44,9 @@ func Load(from Sources) (*Config, error) {
 	if from.Flag == nil {
 		from.Flag = func(string) (string, bool) { return "", false }
 	}
-	c := &Config{getenv: from.Getenv, values: map[string]string{}, origin: map[string]string{}, ShortNames: map[string]string{}}
+	c := &Config{
+		getenv: from.Getenv, values: map[string]string{}, origin: map[string]string{}, ShortNames: map[string]string{},
+	}
 	for _, k := range Keys() {
 		c.Set(k.Name, k.DefaultHere(from.Getenv), "default")
 	}
@@ -132,8 +134,9 @@ func items(value string) (all []string) {
 // Board returns the thresholds behind the states of GPUs and hosts.
 func (c *Config) Board() board.Settings {
 	return board.Settings{
-		StaleAfter: c.Duration("stale_after"), DownAfter: c.Duration("down_after"), ClockTolerance: c.Duration("clock_tolerance"),
-		FreeMemoryMiB: int64(c.Number("free_memory_mib")), FreeMemoryPercent: c.Number("free_memory_percent"),
+		StaleAfter: c.Duration("stale_after"), DownAfter: c.Duration("down_after"),
+		ClockTolerance: c.Duration("clock_tolerance"),
+		FreeMemoryMiB:  int64(c.Number("free_memory_mib")), FreeMemoryPercent: c.Number("free_memory_percent"),
 		NoShow: c.Duration("no_show_after"), ShowExpired: c.Duration("show_expired"), ShortNames: c.ShortNames,
 		ServiceAccounts: c.List("service_accounts"), TrustContainerUIDs: c.String("container_uids") == "trusted",
 	}

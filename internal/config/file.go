@@ -55,7 +55,11 @@ func (c *Config) readFile(path string, required bool) error {
 	if path == "" {
 		for _, path := range []string{"gpuboard.yaml", "/etc/gpuboard/gpuboard.yaml"} {
 			if IsFile(path) {
-				return failure.Usage("mv "+path+" "+strings.TrimSuffix(path, "aml")+"ml", "%s is not read, because the configuration is called gpuboard.yml", path)
+				return failure.Usage(
+					"mv "+path+" "+strings.TrimSuffix(path, "aml")+"ml",
+					"%s is not read, because the configuration is called gpuboard.yml",
+					path,
+				)
 			}
 		}
 		return nil
@@ -65,13 +69,25 @@ func (c *Config) readFile(path string, required bool) error {
 		return nil
 	}
 	if err != nil && IsDir(path) {
-		return failure.Usage("--config "+filepath.Join(path, "gpuboard.yml"), "reading the configuration: %s is a directory", path)
+		return failure.Usage(
+			"--config "+filepath.Join(path, "gpuboard.yml"),
+			"reading the configuration: %s is a directory",
+			path,
+		)
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return failure.Usage("ls -l "+strconv.Quote(path)+" shows who may read it; GPUBOARD_CONFIG names another file", "reading the configuration: %w", err)
+		return failure.Usage(
+			"ls -l "+strconv.Quote(path)+" shows who may read it; GPUBOARD_CONFIG names another file",
+			"reading the configuration: %w",
+			err,
+		)
 	}
 	if err != nil {
-		return failure.Usage("gpuboard init web DIR, or gpuboard init node DIR, writes one; --config and GPUBOARD_CONFIG say where it is", "reading the configuration: %w", err)
+		return failure.Usage(
+			"gpuboard init web DIR, or gpuboard init node DIR, writes one; --config and GPUBOARD_CONFIG say where it is",
+			"reading the configuration: %w",
+			err,
+		)
 	}
 	return c.parse(path, data)
 }
@@ -164,7 +180,8 @@ const maxMessage = 500
 
 // errorAt returns an error about a place in the file.
 func (f *file) errorAt(t *token.Token, format string, args ...any) error {
-	return errorf("%s:%d:%d: %s", f.Path, t.Position.Line, t.Position.Column, snapshot.Text(fmt.Sprintf(format, args...), maxMessage))
+	return errorf("%s:%d:%d: %s",
+		f.Path, t.Position.Line, t.Position.Column, snapshot.Text(fmt.Sprintf(format, args...), maxMessage))
 }
 
 // fields are the lines that a mapping may have, with what reads each.
@@ -342,9 +359,9 @@ func (f *file) hostList(line *ast.MappingValueNode, names func(*ast.MappingValue
 			h.Name = at.Value
 		} else {
 			seen, err := f.mapping(item, "a host takes", "a host has no", "", fields{
-				"name": f.intoText(&h.Name), "title": f.intoText(&h.Title), "group": f.intoText(&h.Group), "owner": f.intoText(&h.Owner),
-				"note": f.intoText(&h.Note), "address": f.intoText(&h.Address), "maintenance": f.intoText(&h.Maintenance),
-				"gpus": f.intoNumber(&h.GPUs, 0, snapshot.MaxGPUs, "GPUs"),
+				"name": f.intoText(&h.Name), "title": f.intoText(&h.Title), "group": f.intoText(&h.Group),
+				"owner": f.intoText(&h.Owner), "note": f.intoText(&h.Note), "address": f.intoText(&h.Address),
+				"maintenance": f.intoText(&h.Maintenance), "gpus": f.intoNumber(&h.GPUs, 0, snapshot.MaxGPUs, "GPUs"),
 			})
 			if err != nil {
 				return err

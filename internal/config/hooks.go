@@ -45,9 +45,10 @@ func (f *file) hookList(line *ast.MappingValueNode) error {
 // hookFields are the lines that a hook may have.
 func (f *file) hookFields(h *Hook, format *string) fields {
 	return fields{
-		"webhook": f.intoText(&h.URL), "webhook_file": f.intoText(&h.URLFile), "mail": f.intoTexts(&h.To), "command": f.intoTexts(&h.Command),
-		"name": f.intoText(&h.Name), "format": f.intoText(format), "from": f.intoText(&h.From), "sendmail": f.intoText(&h.Sendmail),
-		"events": f.intoTexts(&h.Events), "hosts": f.intoTexts(&h.Hosts), "users": f.intoTexts(&h.Users),
+		"webhook": f.intoText(&h.URL), "webhook_file": f.intoText(&h.URLFile), "mail": f.intoTexts(&h.To),
+		"command": f.intoTexts(&h.Command), "name": f.intoText(&h.Name), "format": f.intoText(format),
+		"from": f.intoText(&h.From), "sendmail": f.intoText(&h.Sendmail), "events": f.intoTexts(&h.Events),
+		"hosts": f.intoTexts(&h.Hosts), "users": f.intoTexts(&h.Users),
 		"per_minute": f.intoNumber(&h.PerMinute, 1, maxPerMinute, "messages"), "daily": f.intoText(&h.Daily),
 	}
 }
@@ -67,7 +68,9 @@ func (f *file) hook(item ast.Node) error {
 	h.Format = notify.Format(format)
 	h.Origin = fmt.Sprintf("%s:%d", f.Path, at.Position.Line)
 	targets := 0
-	for field, kind := range map[string]notify.Kind{"webhook": notify.Webhook, "webhook_file": notify.Webhook, "mail": notify.Mail, "command": notify.Command} {
+	for field, kind := range map[string]notify.Kind{
+		"webhook": notify.Webhook, "webhook_file": notify.Webhook, "mail": notify.Mail, "command": notify.Command,
+	} {
 		if seen[field] != nil {
 			h.Kind = kind
 			targets++
@@ -76,13 +79,21 @@ func (f *file) hook(item ast.Node) error {
 	if targets != 1 {
 		return f.errorAt(at, "a hook has one of webhook, webhook_file, mail and command, and this one has %d", targets)
 	}
-	for field, kind := range map[string]notify.Kind{"format": notify.Webhook, "from": notify.Mail, "sendmail": notify.Mail} {
+	for field, kind := range map[string]notify.Kind{
+		"format": notify.Webhook, "from": notify.Mail, "sendmail": notify.Mail,
+	} {
 		if seen[field] != nil && h.Kind != kind {
 			return f.errorAt(at, "%s is for hooks of kind %s, and this one is a %s", field, kind, h.Kind)
 		}
 	}
 	if token := seen["format"]; token != nil && !slices.Contains(notify.Formats(), h.Format) {
-		return f.errorAt(token, "there is no format %q%s; there are %s", format, spelling.DidYouMean(format, texts(notify.Formats())), strings.Join(texts(notify.Formats()), ", "))
+		return f.errorAt(
+			token,
+			"there is no format %q%s; there are %s",
+			format,
+			spelling.DidYouMean(format, texts(notify.Formats())),
+			strings.Join(texts(notify.Formats()), ", "),
+		)
 	}
 	if err := f.checkEvents(h.Events, seen["events"]); err != nil {
 		return err
@@ -129,7 +140,13 @@ func (f *file) checkEvents(patterns []string, at *token.Token) error {
 	known := texts(notify.Kinds())
 	for _, p := range patterns {
 		if !slices.ContainsFunc(known, func(k string) bool { ok, err := path.Match(p, k); return ok && err == nil }) {
-			return f.errorAt(at, "events: no event is called %q%s; there are %s", p, spelling.DidYouMean(p, known), strings.Join(known, ", "))
+			return f.errorAt(
+				at,
+				"events: no event is called %q%s; there are %s",
+				p,
+				spelling.DidYouMean(p, known),
+				strings.Join(known, ", "),
+			)
 		}
 	}
 	return nil
@@ -163,7 +180,10 @@ func (c *Config) Notifier() (*notify.Notifier, error) {
 		if h.URLFile != "" {
 			url, err := readSecret(h.URLFile)
 			if err != nil {
-				return nil, failure.Because("notify:config", failure.New(failure.ExitUsage, fmt.Errorf("%s: reading the webhook of hook %s: %w", h.Origin, h.Name, err), ""))
+				return nil, failure.Because(
+					"notify:config",
+					failure.New(failure.ExitUsage, fmt.Errorf("%s: reading the webhook of hook %s: %w", h.Origin, h.Name, err), ""),
+				)
 			}
 			h.URL = url
 		}

@@ -60,7 +60,8 @@ func (k Key) Env() string {
 func (k Key) words() []string {
 	switch k.Name {
 	case "users", "public_users":
-		return []string{string(board.UsersFull), string(board.UsersInitials), string(board.UsersHash), string(board.UsersNone)}
+		return []string{string(board.UsersFull), string(board.UsersInitials), string(board.UsersHash),
+			string(board.UsersNone)}
 	case "commands", "public_commands":
 		return []string{string(board.ProgramsShown), string(board.ProgramsHidden)}
 	case "container_uids":
@@ -176,22 +177,22 @@ func ShortHostname() string {
 
 // NodeKeys are the settings of everything that runs on a node.
 func NodeKeys() []string {
-	return []string{"host", "spool", "nvidia_smi", "nvidia_smi_timeout", "ps", "every", "to", "identity", "known_hosts", "push_timeout",
-		"register.enabled", "register.title", "register.group", "register.owner", "register.notes", "register.tags",
-		"register.ssh_host", "register.gpus", "register.ttl", "consul.service"}
+	return []string{"host", "spool", "nvidia_smi", "nvidia_smi_timeout", "ps", "every", "to", "identity", "known_hosts",
+		"push_timeout", "register.enabled", "register.title", "register.group", "register.owner", "register.notes",
+		"register.tags", "register.ssh_host", "register.gpus", "register.ttl", "consul.service"}
 }
 
 // WebKeys are the settings of everything that makes a site.
 func WebKeys() []string {
 	return []string{
-		"data", "site", "state", "comments", "aliases", "templates", "interval", "generate_every", "hosts_from", "hosts", "accept_shrink",
-		"consul.enabled", "consul.service", "consul.tags", "consul.filter", "consul.datacenters", "consul.node_meta",
-		"consul.leader", "consul.leader_key",
-		"title", "lab", "language", "languages", "timezone", "booking.timezone", "booking.end_of_day", "base_url", "compat", "users", "commands", "public_out", "public_users", "public_commands", "no_help", "public_help",
-		"stale_after", "down_after", "clock_tolerance", "free_memory_mib", "free_memory_percent", "no_show_after", "show_expired",
-		"service_accounts", "container_uids",
-		"legacy", "legacy_zone", "idle_window", "idle_percent", "no_history", "history.hourly",
-		"energy.price_per_kwh", "energy.currency", "energy.co2_grams_per_kwh",
+		"data", "site", "state", "comments", "aliases", "templates", "interval", "generate_every", "hosts_from", "hosts",
+		"accept_shrink", "consul.enabled", "consul.service", "consul.tags", "consul.filter", "consul.datacenters",
+		"consul.node_meta", "consul.leader", "consul.leader_key",
+		"title", "lab", "language", "languages", "timezone", "booking.timezone", "booking.end_of_day", "base_url", "compat",
+		"users", "commands", "public_out", "public_users", "public_commands", "no_help", "public_help",
+		"stale_after", "down_after", "clock_tolerance", "free_memory_mib", "free_memory_percent", "no_show_after",
+		"show_expired", "service_accounts", "container_uids", "legacy", "legacy_zone", "idle_window", "idle_percent",
+		"no_history", "history.hourly", "energy.price_per_kwh", "energy.currency", "energy.co2_grams_per_kwh",
 	}
 }
 
@@ -206,5 +207,6 @@ func Among(all []Key, name string) Key {
 
 // NodeAndWebKeys are those of both, each once.
 func NodeAndWebKeys() []string {
-	return append(NodeKeys(), slices.DeleteFunc(WebKeys(), func(name string) bool { return slices.Contains(NodeKeys(), name) })...)
+	return append(NodeKeys(),
+		slices.DeleteFunc(WebKeys(), func(name string) bool { return slices.Contains(NodeKeys(), name) })...)
 }

@@ -62,7 +62,9 @@ func (m Metric) addTo(cells []cell, row *frameRow, parts []slotPart) {
 // another are exact means over what is known; of others the buckets are divided in
 // proportion. coverage is the part of the whole time, 0 to 1, for which there are
 // samples of the host.
-func (s *Store) HostMeans(ctx context.Context, name string, at []time.Time, metrics ...Metric) (means map[string][][]float64, coverage float64, err error) {
+func (s *Store) HostMeans(
+	ctx context.Context, name string, at []time.Time, metrics ...Metric,
+) (means map[string][][]float64, coverage float64, err error) {
 	out := map[string][][]float64{}
 	bs := bounds(at)
 	all := map[uint32][][]cell{} // by GPU and metric, a cell for each step

@@ -28,7 +28,9 @@ func (u Use) Add(v Use) Use {
 			sum, hours = sum+*x.Utilization*x.GPUHours, hours+x.GPUHours
 		}
 	}
-	out := Use{GPUHours: u.GPUHours + v.GPUHours, IdleHours: u.IdleHours + v.IdleHours, EnergyKWh: u.EnergyKWh + v.EnergyKWh}
+	out := Use{
+		GPUHours: u.GPUHours + v.GPUHours, IdleHours: u.IdleHours + v.IdleHours, EnergyKWh: u.EnergyKWh + v.EnergyKWh,
+	}
 	if hours > 0 {
 		out.Utilization = new(sum / hours)
 	}
@@ -90,7 +92,9 @@ func (s *Store) Fleet(ctx context.Context, at []time.Time, class func(Key) strin
 	}
 	// In a fixed order, so that sums of fractions are the same every time.
 	slices.SortFunc(hosts, func(a, b *hostSums) int { return strings.Compare(a.host.name, b.host.name) })
-	return Fleet{Steps: sums.steps(hosts), Free: sums.free(hosts, class), Users: userTotals(hosts), Hosts: hostTotals(hosts)}, err
+	return Fleet{
+		Steps: sums.steps(hosts), Free: sums.free(hosts, class), Users: userTotals(hosts), Hosts: hostTotals(hosts),
+	}, err
 }
 
 func wantFleet() wanted {
@@ -139,7 +143,9 @@ func plusAll(to, from []float64) {
 func (f *fleetSums) add(h *host, t table) {
 	sums := f.hosts[h]
 	if sums == nil {
-		sums = &hostSums{host: h, steps: make([]stepSums, len(f.bounds)-1), gpus: map[uint32][]cell{}, users: map[uint32]*userSum{}}
+		sums = &hostSums{
+			host: h, steps: make([]stepSums, len(f.bounds)-1), gpus: map[uint32][]cell{}, users: map[uint32]*userSum{},
+		}
 		f.hosts[h] = sums
 	}
 	parts := t.parts(f.bounds)

@@ -30,7 +30,9 @@ const minKnown = 0.1
 // nothing older, and on no order. Processes without a known owner count for nobody.
 //
 // idleThreshold is in %.
-func (s *Store) Recent(ctx context.Context, now time.Time, idleWindow time.Duration, idleThreshold float64) (*Recent, error) {
+func (s *Store) Recent(
+	ctx context.Context, now time.Time, idleWindow time.Duration, idleThreshold float64,
+) (*Recent, error) {
 	out := &Recent{GPUs: map[Key]GPU{}}
 	err := s.view(ctx, "the board", func(q querier) error {
 		var means []hostMeans
@@ -88,7 +90,8 @@ func (h *host) meansAt(now int64) hostMeans {
 	end := int(min(max(floorDiv(now, hourMS)-w.hour, 0), weekHours-1))
 	sums := func(s *series) [windows]float64 {
 		return [windows]float64{
-			sum(s.fives[max(0, last-23) : last+1]), sum(s.fives[max(0, last-287) : last+1]), sum(s.hours[max(0, end-167) : end+1]),
+			sum(s.fives[max(0, last-23) : last+1]), sum(s.fives[max(0, last-287) : last+1]),
+			sum(s.hours[max(0, end-167) : end+1]),
 		}
 	}
 	known, free := sums(w.get(kindHost, 0, hProcCover)), sums(w.get(kindHost, 0, hFree))

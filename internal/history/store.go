@@ -185,7 +185,8 @@ func (s *Store) checked(ctx context.Context, now time.Time, anew bool) error {
 // smallPages is the size up to which a database is checked at every start: 8 MiB.
 const smallPages = 2048
 
-// prepare makes the tables of a new database, and checks an old one: at most once a day when it is large, because a check reads all of it.
+// prepare makes the tables of a new database, and checks an old one: at most once a day when it is large, because a
+// check reads all of it.
 func (s *Store) prepare(ctx context.Context, now time.Time, anew bool) error {
 	var version, pages int64
 	if err := s.db.QueryRowContext(ctx, "pragma user_version").Scan(&version); err != nil {
@@ -272,7 +273,8 @@ func getMeta(ctx context.Context, q querier, key string) (int64, error) {
 }
 
 func setMeta(ctx context.Context, q querier, key string, v int64) error {
-	_, err := q.ExecContext(ctx, "insert into meta(key,value) values(?,?) on conflict(key) do update set value=excluded.value", key, v)
+	_, err := q.ExecContext(ctx,
+		"insert into meta(key,value) values(?,?) on conflict(key) do update set value=excluded.value", key, v)
 	return err
 }
 
@@ -380,7 +382,11 @@ func (s *Store) Problems(now time.Time) []snapshot.Problem {
 		out = append(out, snapshot.Problem{Code: code, File: filepath.Base(s.path), Message: message})
 	}
 	if d := now.Sub(s.rebuilt); !s.rebuilt.IsZero() && d < 24*time.Hour {
-		problem("history:rebuilt", "history was damaged or emptied, and begins anew at "+s.rebuilt.Format(time.RFC3339)+"; a damaged file lies beside it")
+		problem(
+			"history:rebuilt",
+			"history was damaged or emptied, and begins anew at "+s.rebuilt.Format(time.RFC3339)+
+				"; a damaged file lies beside it",
+		)
 	}
 	if s.full {
 		problem("history:nospace", "there is no space for new history; what is shown of the past ends where it filled up")

@@ -64,11 +64,13 @@ type Consul struct {
 func NewConsul(o ConsulOptions) (*Consul, error) {
 	o.Service = cmp.Or(o.Service, DefaultService)
 	o.Timeout = cmp.Or(max(o.Timeout, 0), DefaultTimeout)
-	if o.Service == "." || o.Service == ".." || strings.ContainsAny(o.Service, "/?#%\\") || snapshot.Text(o.Service, 128) != o.Service {
+	if o.Service == "." || o.Service == ".." || strings.ContainsAny(o.Service, "/?#%\\") ||
+		snapshot.Text(o.Service, 128) != o.Service {
 		return nil, fmt.Errorf("reading the Consul options: %q is not a name for a service", o.Service)
 	}
 	if len(o.Datacenters) > MaxDatacenters {
-		return nil, fmt.Errorf("reading the Consul options: %d datacenters, and %d is the most", len(o.Datacenters), MaxDatacenters)
+		return nil, fmt.Errorf("reading the Consul options: %d datacenters, and %d is the most",
+			len(o.Datacenters), MaxDatacenters)
 	}
 	if slices.Contains(o.Datacenters, "") {
 		return nil, errors.New("reading the Consul options: a datacenter without a name")
@@ -149,7 +151,8 @@ func (r reply) problems() []snapshot.Problem {
 	var out []snapshot.Problem
 	if r.meta.LastContact > maxLastContact {
 		out = append(out, snapshot.Problem{Code: "discovery:stale-read", Message: fmt.Sprintf(
-			"Consul's answer%s is old: the server that gave it last heard of its leader %s ago", r.about(), r.meta.LastContact.Round(time.Second))})
+			"Consul's answer%s is old: the server that gave it last heard of its leader %s ago", r.about(),
+			r.meta.LastContact.Round(time.Second))})
 	}
 	if r.meta.ResultsFilteredByACLs {
 		out = append(out, snapshot.Problem{Code: "discovery:filtered", Message: fmt.Sprintf(
@@ -205,7 +208,8 @@ func (c *Consul) datacenters(ctx context.Context, client *api.Client) ([]string,
 	}
 	var names []string
 	// Catalog().Datacenters() takes no context and could block forever.
-	if _, err := client.Raw().Query("/v1/catalog/datacenters", &names, (&api.QueryOptions{}).WithContext(ctx)); err != nil {
+	if _, err := client.Raw().Query("/v1/catalog/datacenters", &names,
+		(&api.QueryOptions{}).WithContext(ctx)); err != nil {
 		return nil, err
 	}
 	if len(names) == 0 || len(names) > MaxDatacenters {
@@ -238,7 +242,8 @@ func (c *Consul) client() (*api.Client, hider, error) {
 	}
 	httpClient, err := api.NewHttpClient(cfg.Transport, cfg.TLSConfig)
 	if err != nil {
-		return nil, hider{}, &fileError{fmt.Errorf("reading the TLS files for Consul: %w", err), cfg.TLSConfig.CAFile + " " + cfg.TLSConfig.CertFile + " " + cfg.TLSConfig.KeyFile}
+		return nil, hider{}, &fileError{fmt.Errorf("reading the TLS files for Consul: %w", err),
+			cfg.TLSConfig.CAFile + " " + cfg.TLSConfig.CertFile + " " + cfg.TLSConfig.KeyFile}
 	}
 	httpClient.Transport = bounded{cfg.Transport}
 	// Redirects are not followed, because Go would send the header with the token along.

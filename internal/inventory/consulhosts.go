@@ -20,7 +20,11 @@ func hostsOf(replies []reply) ([]Host, []snapshot.Problem) {
 	var c collection
 	for _, r := range replies {
 		slices.SortStableFunc(r.entries, func(a, b *api.ServiceEntry) int {
-			return cmp.Or(cmp.Compare(aliased(a), aliased(b)), strings.Compare(a.Node.Node, b.Node.Node), strings.Compare(a.Service.ID, b.Service.ID))
+			return cmp.Or(
+				cmp.Compare(aliased(a), aliased(b)),
+				strings.Compare(a.Node.Node, b.Node.Node),
+				strings.Compare(a.Service.ID, b.Service.ID),
+			)
 		})
 		for _, e := range r.entries {
 			datacenter := cmp.Or(e.Node.Datacenter, r.datacenter)
@@ -64,7 +68,13 @@ func hostOf(e *api.ServiceEntry, name string) (Host, []snapshot.Problem) {
 	if s := meta["gpus"]; s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 0 || n > snapshot.MaxGPUs {
-			complain("discovery:bad-meta", "%s's meta in Consul says gpus = %s, which is not a number from 0 to %d", name, quote(s), snapshot.MaxGPUs)
+			complain(
+				"discovery:bad-meta",
+				"%s's meta in Consul says gpus = %s, which is not a number from 0 to %d",
+				name,
+				quote(s),
+				snapshot.MaxGPUs,
+			)
 		} else {
 			h.ExpectedGPUs = n
 		}
@@ -193,7 +203,9 @@ const maxListed = 16
 func (l *problemList) add(code, host, format string, args ...any) {
 	l.count++
 	if len(l.listed) < maxListed {
-		l.listed = append(l.listed, snapshot.Problem{Code: code, Host: host, Message: snapshot.Text(fmt.Sprintf(format, args...), snapshot.MaxTextBytes)})
+		l.listed = append(l.listed, snapshot.Problem{
+			Code: code, Host: host, Message: snapshot.Text(fmt.Sprintf(format, args...), snapshot.MaxTextBytes),
+		})
 	}
 }
 
@@ -222,10 +234,13 @@ func (c *collection) result(source string) ([]Host, []snapshot.Problem) {
 	problems := slices.Concat(c.problems, c.refused.listed, c.doubles.listed)
 	more := func(code string, n int, what string) {
 		if n > 0 {
-			problems = append(problems, snapshot.Problem{Code: code, Message: fmt.Sprintf("%s names %d more %s", source, n, what)})
+			problems = append(problems, snapshot.Problem{
+				Code: code, Message: fmt.Sprintf("%s names %d more %s", source, n, what),
+			})
 		}
 	}
-	more("discovery:bad-name", c.refused.count-len(c.refused.listed), "hosts that are left out because their names are not host names")
+	more("discovery:bad-name", c.refused.count-len(c.refused.listed),
+		"hosts that are left out because their names are not host names")
 	more("discovery:duplicate", c.doubles.count-len(c.doubles.listed), "hosts twice")
 	more("discovery:too-many", c.tooMany, fmt.Sprintf("hosts than the %d that are looked at", MaxHosts))
 	return hosts, problems

@@ -28,7 +28,8 @@ func (e *consulError) Temporary() bool {
 func (e *consulError) Hint() string {
 	switch {
 	case e.refused():
-		return "the token may not do that: deploy/consul has the policies, and CONSUL_HTTP_TOKEN_FILE names the file that holds the token"
+		return "the token may not do that: deploy/consul has the policies, and CONSUL_HTTP_TOKEN_FILE names the file that " +
+			"holds the token"
 	case isStatus(e.err, http.StatusBadRequest):
 		return ""
 	}

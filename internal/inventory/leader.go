@@ -46,7 +46,9 @@ func (c *Consul) NewLeader(key string) *Leader {
 	if err != nil {
 		name = "unknown host"
 	}
-	return &Leader{consul: c, key: key, name: line(fmt.Sprintf("%s, process %d", name, os.Getpid()), snapshot.MaxNameBytes)}
+	return &Leader{
+		consul: c, key: key, name: line(fmt.Sprintf("%s, process %d", name, os.Getpid()), snapshot.MaxNameBytes),
+	}
 }
 
 // Held reports whether this candidate leads. It becomes false before another one can

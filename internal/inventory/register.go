@@ -159,7 +159,9 @@ func isStatus(err error, code int) bool {
 func (c *Consul) registration(reg Registration) (*api.AgentServiceRegistration, []snapshot.Problem) {
 	var notices []snapshot.Problem
 	cut := func(format string, args ...any) {
-		notices = append(notices, snapshot.Problem{Code: "register:cut", Host: reg.Host, Message: fmt.Sprintf(format, args...)})
+		notices = append(notices, snapshot.Problem{
+			Code: "register:cut", Host: reg.Host, Message: fmt.Sprintf(format, args...),
+		})
 	}
 	number := func(n int) string {
 		if n == 0 {

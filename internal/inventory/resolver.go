@@ -68,7 +68,9 @@ func (r *Resolver) Resolve(ctx context.Context, now time.Time, last Known) Inven
 }
 
 // reconcile merges the answer of one source with its last known hosts.
-func (r *Resolver) reconcile(source source, last []keptHost, a Answer, asked error, now time.Time) ([]keptHost, []snapshot.Problem) {
+func (r *Resolver) reconcile(
+	source source, last []keptHost, a Answer, asked error, now time.Time,
+) ([]keptHost, []snapshot.Problem) {
 	problems := slices.Clone(a.Problems)
 	complain := func(code, format string, args ...any) {
 		problems = append(problems, snapshot.Problem{Code: code,
@@ -97,7 +99,13 @@ func (r *Resolver) reconcile(source source, last []keptHost, a Answer, asked err
 	}
 	for _, datacenter := range slices.Sorted(maps.Keys(a.Missing)) {
 		there := slices.DeleteFunc(slices.Clone(live), func(h keptHost) bool { return h.Datacenter != datacenter })
-		complain("discovery:unreachable", "datacenter %s did not answer (%s); %s", datacenter, a.Missing[datacenter], known(there, now))
+		complain(
+			"discovery:unreachable",
+			"datacenter %s did not answer (%s); %s",
+			datacenter,
+			a.Missing[datacenter],
+			known(there, now),
+		)
 	}
 	if len(a.Hosts) == 0 {
 		if source == fromConsul || len(live) > 0 {
@@ -130,7 +138,9 @@ func (r *Resolver) reconcile(source source, last []keptHost, a Answer, asked err
 	// A single host may always leave, although it is a large share of a small cluster.
 	shrunk := len(lacking) > 1 && (expected-len(lacking))*10 < expected*shrinkTenths
 	if shrunk && !r.AcceptShrink {
-		complain("discovery:shrunk", "%s returned only %d of %d known hosts; the others are kept as they were %s ago, until you accept the shorter list (--accept-shrink)",
+		complain("discovery:shrunk",
+			"%s returned only %d of %d known hosts; the others are kept as they were %s ago, until you accept the shorter "+
+				"list (--accept-shrink)",
 			who, expected-len(lacking), expected, snapshot.Length(now.Sub(oldest(lacking))))
 		kept = append(kept, lacking...)
 	} else {
@@ -166,7 +176,8 @@ func (s source) emptyHint() string {
 	if s == fromDrops {
 		return " (is the disk mounted?)"
 	}
-	return " (is the service's name right, and may the token read it? If there are to be none, leave consul out of hosts_from)"
+	return " (is the service's name right, and may the token read it? If there are to be none, leave consul out of " +
+		"hosts_from)"
 }
 
 // known describes the last known hosts that replace an answer.

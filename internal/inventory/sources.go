@@ -38,7 +38,8 @@ func List(entries []Entry) ([]Host, []snapshot.Problem) {
 		var problems []snapshot.Problem
 		if e.GPUs < 0 || e.GPUs > snapshot.MaxGPUs {
 			problems = append(problems, snapshot.Problem{Code: "discovery:bad-list", Host: name,
-				Message: fmt.Sprintf("the list of hosts gives %s %d GPUs; from 0 to %d are possible", name, e.GPUs, snapshot.MaxGPUs)})
+				Message: fmt.Sprintf("the list of hosts gives %s %d GPUs; from 0 to %d are possible",
+					name, e.GPUs, snapshot.MaxGPUs)})
 		} else {
 			h.ExpectedGPUs = e.GPUs
 		}

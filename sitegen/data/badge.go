@@ -54,11 +54,12 @@ func badge(label string, free int, value string) []byte {
 	// Fonts differ; textLength makes the words fit the boxes in all of them.
 	left, right := 7*render.TextWidth(label), 7*render.TextWidth(value)
 	label = html.EscapeString(label)
-	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="20" role="img" aria-label="%s: %s">`+
-		`<title>%s: %s</title><rect width="%d" height="20" rx="3" fill="#4a4f57"/>`+
-		`<path d="M%d 0h%da3 3 0 0 1 3 3v14a3 3 0 0 1-3 3h-%dz" fill="%s"/>`+
-		`<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">`+
-		`<text x="8" y="14" textLength="%d">%s</text><text x="%d" y="14" textLength="%d">%s</text></g></svg>`+"\n",
+	return fmt.Appendf(nil,
+		`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="20" role="img" aria-label="%s: %s">`+
+			`<title>%s: %s</title><rect width="%d" height="20" rx="3" fill="#4a4f57"/>`+
+			`<path d="M%d 0h%da3 3 0 0 1 3 3v14a3 3 0 0 1-3 3h-%dz" fill="%s"/>`+
+			`<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">`+
+			`<text x="8" y="14" textLength="%d">%s</text><text x="%d" y="14" textLength="%d">%s</text></g></svg>`+"\n",
 		left+right+32, label, value,
 		label, value, left+right+32,
 		left+16, right+13, right+13, fill,

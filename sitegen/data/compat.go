@@ -166,7 +166,10 @@ func ago(d time.Duration) string {
 		length time.Duration
 		one    string
 		many   string
-	}{{365 * day, "a year", "years"}, {30 * day, "a month", "months"}, {7 * day, "a week", "weeks"}, {day, "a day", "days"}, {time.Hour, "an hour", "hours"}, {time.Minute, "a minute", "minutes"}} {
+	}{
+		{365 * day, "a year", "years"}, {30 * day, "a month", "months"}, {7 * day, "a week", "weeks"}, {day, "a day", "days"},
+		{time.Hour, "an hour", "hours"}, {time.Minute, "a minute", "minutes"},
+	} {
 		switch n := d / unit.length; {
 		case n == 1:
 			return unit.one + " ago"

@@ -113,7 +113,8 @@ func vestaSample(h *board.Host, s *snapshot.Sample, at time.Time) object {
 	var gpus object
 	for i := range s.GPUs {
 		was := &s.GPUs[i]
-		j := slices.IndexFunc(h.GPUs, func(g board.GPU) bool { return g.UUID == was.UUID && (was.UUID != "" || g.Index == was.Index) })
+		j := slices.IndexFunc(h.GPUs,
+			func(g board.GPU) bool { return g.UUID == was.UUID && (was.UUID != "" || g.Index == was.Index) })
 		if j >= 0 {
 			gpu := vestaGPU(&h.GPUs[j], at, was.MemoryUsed, nil, was.Utilization, was.Temperature, []object{})
 			gpus = append(gpus, gpu)

@@ -55,13 +55,15 @@ func csvWindow(name string, w *render.Window) []string {
 
 func csvUse(in render.Input, u render.Use) []string {
 	cost, co2 := in.Site.Energy.Of(u.EnergyKWh)
-	return []string{csvNumber(u.GPUHours), csvPtr(u.Utilization), csvNumber(u.IdleHours), csvNumber(u.EnergyKWh), csvPtr(cost), csvPtr(co2)}
+	return []string{csvNumber(u.GPUHours), csvPtr(u.Utilization), csvNumber(u.IdleHours), csvNumber(u.EnergyKWh),
+		csvPtr(cost), csvPtr(co2)}
 }
 
 // csvUsers is api/v1/history/users.csv: a line for each person and team in
 // each window.
 func csvUsers(in render.Input, f *render.FleetPast) []byte {
-	lines := [][]string{{"window", "from", "until", "coverage", "kind", "name", "gpu_hours", "utilization_percent", "idle_hours", "energy_kwh", "cost", "co2_kg"}}
+	lines := [][]string{{"window", "from", "until", "coverage", "kind", "name", "gpu_hours", "utilization_percent",
+		"idle_hours", "energy_kwh", "cost", "co2_kg"}}
 	for i := range f.Windows {
 		w := &f.Windows[i]
 		for _, list := range []struct {
@@ -99,9 +101,10 @@ func csvHosts(in render.Input, f *render.FleetPast) []byte {
 // partitioned, and one for each host without any.
 // Unknown is an empty cell.
 func WriteCSV(w io.Writer, b *board.Board) error {
-	lines := [][]string{{"host", "group", "host_state", "snapshot_at", "gpu", "uuid", "model", "state", "utilization_gpu_percent",
-		"memory_used_mib", "memory_total_mib", "temperature_celsius", "power_draw_watts", "users", "programs", "since", "idle_for_seconds",
-		"booked_by", "booked_until", "free_from", "free_until", "unknown_users", "left"}}
+	lines := [][]string{{"host", "group", "host_state", "snapshot_at", "gpu", "uuid", "model", "state",
+		"utilization_gpu_percent", "memory_used_mib", "memory_total_mib", "temperature_celsius", "power_draw_watts", "users",
+		"programs", "since", "idle_for_seconds", "booked_by", "booked_until", "free_from", "free_until", "unknown_users",
+		"left"}}
 	for i := range b.Hosts {
 		h := &b.Hosts[i]
 		head := []string{csvText(h.Name), csvText(h.Group), string(h.State), csvTime(h.SnapshotAt)}

@@ -85,7 +85,10 @@ type header struct {
 
 func headerOf(in render.Input) header {
 	b := in.Board
-	h := header{SchemaVersion: SchemaVersion, Generation: safe(in.GenerationID()), GeneratedAt: b.GeneratedAt, GeneratedAtUnix: b.GeneratedAt.Unix()}
+	h := header{
+		SchemaVersion: SchemaVersion, Generation: safe(in.GenerationID()), GeneratedAt: b.GeneratedAt,
+		GeneratedAtUnix: b.GeneratedAt.Unix(),
+	}
 	if b.Interval > 0 {
 		h.NextExpectedAt, h.LateAt = b.Due(), b.LateAt()
 	}

@@ -15,7 +15,8 @@ import (
 // encode writes a document, which may stand in a script element of a page. The
 // types of this package always can be written, so an error is a programming error.
 func encode(doc any) []byte {
-	b, err := json.Marshal(doc, jsontext.EscapeForHTML(true), jsontext.AllowDuplicateNames(true), marshalers) // no names are looked up: it is faster
+	// no names are looked up: it is faster
+	b, err := json.Marshal(doc, jsontext.EscapeForHTML(true), jsontext.AllowDuplicateNames(true), marshalers)
 	if err != nil {
 		panic("encoding a document of the site: " + err.Error())
 	}

@@ -119,19 +119,22 @@ func (m metricsSet) users(b *board.Board) {
 	for i := range users {
 		u := &users[i]
 		m.add("gpuboard_user_gpus_reserved", "GPUs that a person has booked now.", float64(u.Reserved), "user", u.Name)
-		m.add("gpuboard_user_gpus_used", "GPUs that a person uses now, in fractions by share of memory.", metricsRound(u.Used), "user", u.Name)
+		m.add("gpuboard_user_gpus_used", "GPUs that a person uses now, in fractions by share of memory.",
+			metricsRound(u.Used), "user", u.Name)
 		if u.Slices != (board.Holding{}) {
 			m.add("gpuboard_user_slices_reserved", "MIG slices that a person has booked now.",
 				float64(u.Slices.Reserved), "user", u.Name)
 			m.add("gpuboard_user_slices_used", "MIG slices that a person uses now, in fractions by share of memory.",
 				metricsRound(u.Slices.Used), "user", u.Name)
 		}
-		m.add("gpuboard_user_memory_used_bytes", "GPU memory that a person uses now.", float64(u.Memory)*bytesPerMiB, "user", u.Name)
+		m.add("gpuboard_user_memory_used_bytes", "GPU memory that a person uses now.", float64(u.Memory)*bytesPerMiB, "user",
+			u.Name)
 	}
 }
 
 func (m metricsSet) problems(problems []snapshot.Problem) {
-	m.add("gpuboard_health_problems", "Problems of this generation; health.json has them in words.", float64(len(problems)))
+	m.add("gpuboard_health_problems", "Problems of this generation; health.json has them in words.",
+		float64(len(problems)))
 	counts := countByCode(problems)
 	for _, code := range slices.Sorted(maps.Keys(counts)) {
 		m.add("gpuboard_problems", "Problems of this generation by code.", float64(counts[code]), "code", code)
@@ -211,7 +214,8 @@ func (m metricsSet) row(h *board.Host, g *board.GPU, now time.Time) {
 		one("left", "1 for whoever left the memory of a stuck "+what+".", 1, "user", string(who))
 	}
 	if len(g.Slices) == 0 {
-		one("idle_seconds", "For how long it has been held and idle; 0 when it is not.", float64(int64(g.IdleFor(now).Seconds())))
+		one("idle_seconds", "For how long it has been held and idle; 0 when it is not.",
+			float64(int64(g.IdleFor(now).Seconds())))
 	}
 }
 

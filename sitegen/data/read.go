@@ -59,7 +59,8 @@ func ReadPublished(r io.Reader) (*Published, error) {
 	case doc.GeneratedAt.IsZero() || doc.Hosts == nil:
 		return nil, fmt.Errorf("reading the board: %w: it does not say when it was made, or of which hosts", ErrNotBoard)
 	case len(doc.Hosts) > MaxBoardHosts:
-		return nil, fmt.Errorf("reading the board: %w: it has %d hosts, and %d are the most", ErrNotBoard, len(doc.Hosts), MaxBoardHosts)
+		return nil, fmt.Errorf("reading the board: %w: it has %d hosts, and %d are the most",
+			ErrNotBoard, len(doc.Hosts), MaxBoardHosts)
 	}
 	b := &board.Board{
 		GeneratedAt: doc.GeneratedAt, InventoryAsOf: readable(doc.InventoryAsOf),
@@ -77,7 +78,10 @@ func ReadPublished(r io.Reader) (*Published, error) {
 		b.Hosts = append(b.Hosts, h)
 	}
 	b.Count()
-	return &Published{Board: b, Title: snapshot.Text(string(doc.Title), render.MaxText), Lab: snapshot.Text(string(doc.Lab), render.MaxText), Generation: readHex(string(doc.Generation))}, nil
+	return &Published{
+		Board: b, Title: snapshot.Text(string(doc.Title), render.MaxText),
+		Lab: snapshot.Text(string(doc.Lab), render.MaxText), Generation: readHex(string(doc.Generation)),
+	}, nil
 }
 
 // ReadHost reads api/v1/hosts/<host>.json: one host, and all bookings for it

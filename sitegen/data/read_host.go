@@ -61,8 +61,9 @@ func (r *readHost) host(generatedAt time.Time) (board.Host, bool) {
 	h := board.Host{
 		Name: name, Title: readName(r.Title), Group: readName(r.Group), Owner: readName(r.Owner),
 		Note: readText(r.Note), Address: readText(r.Address), Datacenter: readName(r.Datacenter),
-		Check: readName(r.Check), State: board.HostState(r.State), SnapshotAt: readable(r.SnapshotAt), GoneSince: readable(r.GoneSince),
-		Problems: readProblems(r.Problems),
+		Check: readName(r.Check), State: board.HostState(r.State), SnapshotAt: readable(r.SnapshotAt),
+		GoneSince: readable(r.GoneSince),
+		Problems:  readProblems(r.Problems),
 	}
 	for _, tag := range r.Tags[:min(len(r.Tags), snapshot.MaxErrors)] {
 		h.Tags = append(h.Tags, readName(tag))
@@ -178,7 +179,8 @@ func readState[S ~string](s S) board.State {
 func (r *bookingDoc) booking() board.Booking {
 	b := board.Booking{
 		ID: readName(r.ID), Host: readText(r.Host), UUID: readName(r.UUID), Name: readName(r.Name),
-		From: readable(r.From), Until: readable(r.Until), Comment: snapshot.Text(string(r.Comment), render.MaxText), Kind: readName(r.Kind), By: readName(r.By),
+		From: readable(r.From), Until: readable(r.Until), Comment: snapshot.Text(string(r.Comment), render.MaxText),
+		Kind: readName(r.Kind), By: readName(r.By),
 		Active: r.Active, Expired: r.Expired, Forced: r.Forced,
 	}
 	b.GPUs = append(b.GPUs, r.GPUs[:min(len(r.GPUs), snapshot.MaxGPUs)]...)
@@ -193,7 +195,10 @@ func (r *bookingDoc) booking() board.Booking {
 func readProblems(list []problemDoc) []snapshot.Problem {
 	var problems []snapshot.Problem
 	for _, r := range list[:min(len(list), maxProblems)] {
-		p := snapshot.Problem{Code: readName(r.Code), Message: snapshot.Text(string(r.Message), render.MaxText), Host: readText(r.Host), GPU: r.GPU}
+		p := snapshot.Problem{
+			Code: readName(r.Code), Message: snapshot.Text(string(r.Message), render.MaxText), Host: readText(r.Host),
+			GPU: r.GPU,
+		}
 		if where := readText(r.Where); where != p.Where() {
 			p.File = where
 		}

@@ -106,7 +106,8 @@ func (p *BookPages) Book(b Book) ([]byte, error) {
 	s := p.site
 	d := &templates.BookPage{
 		Frame: templates.Frame{
-			Words: p.words.Words, Kind: "book", Root: "../" + p.dir, Lang: p.lang, Book: p.Address(url.Values{}), Title: render.Clean(s.Title), Lab: render.Clean(s.Lab),
+			Words: p.words.Words, Kind: "book", Root: "../" + p.dir, Lang: p.lang, Book: p.Address(url.Values{}),
+			Title: render.Clean(s.Title), Lab: render.Clean(s.Lab),
 			CSS: p.css, JS: []string{p.js["form"]}, Icon: "assets/favicon.svg",
 			ZoneName: ZoneName(p.words.zone, b.Now),
 		},
@@ -128,7 +129,10 @@ func (p *BookPages) Book(b Book) ([]byte, error) {
 	}
 	d.Over = booking.Consent(b.Jobs)
 	for _, j := range booking.ByUser(b.Jobs) {
-		job := templates.BookJob{Where: j.Place, Who: p.words.owner(j.Who), Program: render.Clean(j.Program), Since: p.words.near(j.Since, b.Now), Unknown: j.Unknown}
+		job := templates.BookJob{
+			Where: j.Place, Who: p.words.owner(j.Who), Program: render.Clean(j.Program), Since: p.words.near(j.Since, b.Now),
+			Unknown: j.Unknown,
+		}
 		if j.Memory > 0 {
 			job.Memory = p.words.T("book.job.memory", float64(j.Memory)/1024)
 		}
@@ -143,7 +147,8 @@ func (p *BookPages) Book(b Book) ([]byte, error) {
 		places = append(places, sv.Place())
 	}
 	if len(places) > 0 {
-		d.SeeBoard = d.Root + "index.html?" + url.Values{"booked": {strings.Join(places, ",")}, "saved": {"1"}}.Encode() + "#" + url.PathEscape(b.Saved[0].Host)
+		d.SeeBoard = d.Root + "index.html?" + url.Values{"booked": {strings.Join(places, ",")}, "saved": {"1"}}.Encode() +
+			"#" + url.PathEscape(b.Saved[0].Host)
 	}
 	if b.Offer != nil {
 		d.Offer = p.offer(b)
@@ -189,7 +194,8 @@ func (p *BookPages) one(d *templates.BookPage, b Book) {
 
 // state is the state of a GPU on the board. A free one that was booked since is not free.
 func (p *BookPages) state(b Book, h *board.Host, g *board.GPU) string {
-	if g.State == board.Free && slices.ContainsFunc(b.Active, func(bk booking.Booking) bool { return bk.Host == h.Name && g.CoveredBy(bk.Target) }) {
+	if g.State == board.Free &&
+		slices.ContainsFunc(b.Active, func(bk booking.Booking) bool { return bk.Host == h.Name && g.CoveredBy(bk.Target) }) {
 		return string(board.Booked)
 	}
 	if _, known := p.words.list[string(g.State)]; !known {
@@ -202,7 +208,10 @@ func (p *BookPages) state(b Book, h *board.Host, g *board.GPU) string {
 func (p *BookPages) bookable(b Book) (hosts []templates.BookableHost) {
 	for i := range b.Board.Hosts {
 		h := &b.Board.Hosts[i]
-		host := templates.BookableHost{Title: cmp.Or(render.Clean(h.Title), h.Name), Href: p.places([]booking.Booking{{Host: h.Name, Target: booking.Target{All: true, Index: -1}}})}
+		host := templates.BookableHost{
+			Title: cmp.Or(render.Clean(h.Title), h.Name),
+			Href:  p.places([]booking.Booking{{Host: h.Name, Target: booking.Target{All: true, Index: -1}}}),
+		}
 		here := b
 		here.Active = slices.DeleteFunc(slices.Clone(b.Active), func(bk booking.Booking) bool { return bk.Host != h.Name })
 		for g := range h.Units() {
@@ -220,7 +229,9 @@ func (p *BookPages) bookable(b Book) (hosts []templates.BookableHost) {
 func (p *BookPages) offer(b Book) *templates.BookOffer {
 	const layout = "2006-01-02 15:04 -07:00"
 	w, o := b.Wish, b.Offer
-	shown := &templates.BookOffer{GPUs: w.GPUs, Open: o.Open, Fit: o.Fit, From: p.words.near(w.From, b.Now), Until: p.words.near(w.Until, b.Now)}
+	shown := &templates.BookOffer{
+		GPUs: w.GPUs, Open: o.Open, Fit: o.Fit, From: p.words.near(w.From, b.Now), Until: p.words.near(w.Until, b.Now),
+	}
 	shown.FromText, shown.UntilText = w.From.Format(layout), "never"
 	if !w.From.After(b.Now) {
 		shown.FromText = ""
@@ -239,7 +250,10 @@ func (p *BookPages) offer(b Book) *templates.BookOffer {
 		if !from.Equal(from.Truncate(time.Minute)) {
 			from = from.Truncate(time.Minute).Add(time.Minute)
 		}
-		q := url.Values{"gpus": {b.Fields.GPUs}, "model": {b.Fields.Model}, "memory": {b.Fields.Memory}, "name": {b.Fields.Name}, "comment": {b.Fields.Comment}, "from": {from.In(p.words.zone).Format(layout)}, "until": {"never"}}
+		q := url.Values{
+			"gpus": {b.Fields.GPUs}, "model": {b.Fields.Model}, "memory": {b.Fields.Memory}, "name": {b.Fields.Name},
+			"comment": {b.Fields.Comment}, "from": {from.In(p.words.zone).Format(layout)}, "until": {"never"},
+		}
 		if b.Fields.OneHost {
 			q.Set("one-host", "1")
 		}
@@ -289,7 +303,8 @@ func (p *BookPages) places(places []booking.Booking) string {
 func (p *BookPages) lines(b Book, list []booking.Booking) (lines []templates.BookedLine) {
 	for _, bk := range list {
 		line := templates.BookedLine{
-			ID: bk.ID, Name: render.Clean(bk.Name), From: p.words.near(bk.From, b.Now), Until: p.words.near(bk.Until, b.Now), Comment: remark(bk.Comment),
+			ID: bk.ID, Name: render.Clean(bk.Name), From: p.words.near(bk.From, b.Now), Until: p.words.near(bk.Until, b.Now),
+			Comment:     remark(bk.Comment),
 			Maintenance: bk.Kind == booking.Maintenance, Active: bk.ActiveAt(b.Now), Mine: b.Mine(bk),
 			Where: p.where(&board.Board{}, []booking.Booking{bk}), Href: p.places([]booking.Booking{bk}),
 		}

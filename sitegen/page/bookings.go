@@ -19,8 +19,9 @@ import (
 // booking is a booking on a page. Times are named relative to ref; root leads to the site's root.
 func (v *view) booking(b *board.Booking, ref time.Time, root string) *templates.Booking {
 	line := &templates.Booking{
-		Host: render.Clean(b.Host), GPUs: strings.Join(b.Labels(), ", "), Person: templates.Person{Name: render.Clean(b.Name), Href: v.userHref(root, b.Name)},
-		From: v.words.near(b.From, ref), Until: v.words.near(b.Until, ref),
+		Host: render.Clean(b.Host), GPUs: strings.Join(b.Labels(), ", "),
+		Person: templates.Person{Name: render.Clean(b.Name), Href: v.userHref(root, b.Name)},
+		From:   v.words.near(b.From, ref), Until: v.words.near(b.Until, ref),
 		Comment: remark(b.Comment), Maintenance: b.Kind == "maintenance",
 		Active: b.Active, Expired: b.Expired, Forced: b.Forced, Line: b.Line,
 		Soon: b.Active && !b.Until.IsZero() && b.Until.Sub(v.in.Board.GeneratedAt) < endsSoon,
@@ -194,7 +195,9 @@ func (v *view) timeline() *templates.Timeline {
 	})
 	t := &templates.Timeline{}
 	for m := firstMidnight(from, v.words.zone); m.Before(to); m = m.AddDate(0, 0, 1) {
-		t.Days = append(t.Days, templates.Tick{X: percent(part(m, from, to)), Text: v.words.date(m), Short: v.words.weekdays[m.Weekday()]})
+		t.Days = append(t.Days, templates.Tick{
+			X: percent(part(m, from, to)), Text: v.words.date(m), Short: v.words.weekdays[m.Weekday()],
+		})
 	}
 	most := min(timelineBars, max(4, allBars/min(len(targets), timelineRows)))
 	for i, k := range targets {

@@ -117,7 +117,8 @@ func (w *words) meters(h *board.Host, full bool) []templates.Meter {
 		add("cpu", "", fmt.Sprintf("%s / %d", w.float(*n.Load1, 1), *n.Cores), *n.Load1/float64(*n.Cores))
 	}
 	if n.MemoryUsed != nil && n.MemoryTotal != nil && *n.MemoryTotal > 0 {
-		add("ram", "", w.quantity(fmt.Sprintf("%d / %d", *n.MemoryUsed/1024, *n.MemoryTotal/1024), "gib"), float64(*n.MemoryUsed)/float64(*n.MemoryTotal))
+		add("ram", "", w.quantity(fmt.Sprintf("%d / %d", *n.MemoryUsed/1024, *n.MemoryTotal/1024), "gib"),
+			float64(*n.MemoryUsed)/float64(*n.MemoryTotal))
 	}
 	used := func(d snapshot.Disk) float64 { return float64(d.Used) / float64(max(1, d.Total)) }
 	disks := slices.DeleteFunc(slices.Clone(n.Disks), func(d snapshot.Disk) bool { return d.Total <= 0 })
@@ -135,7 +136,9 @@ func (w *words) meters(h *board.Host, full bool) []templates.Meter {
 }
 
 // What follows the family in a product's name: the form factor, the memory.
-var variant = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[- ](SXM\d?|PCIE|PCIe|NVL|HBM\d?e?|\d+ ?GB)\b.*$`) })
+var variant = sync.OnceValue(
+	func() *regexp.Regexp { return regexp.MustCompile(`[- ](SXM\d?|PCIE|PCIe|NVL|HBM\d?e?|\d+ ?GB)\b.*$`) },
+)
 
 // migProfile is how NVIDIA names the sizes of MIG slices: 1g.10gb, 1c.2g.20gb; MIG for an unknown one.
 var migProfile = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` (MIG|(\d+c\.)?\d+g\.\d+gb\S*)$`) })

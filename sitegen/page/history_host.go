@@ -91,7 +91,8 @@ func (v *view) gpuChart(g *board.GPU, metric int, span string, values []float64)
 	if metric == render.PastUtilization {
 		c.Class = "wide"
 	}
-	if metric != render.PastUtilization && len(v.in.Board.Hosts) > denseHosts || g.Slice != nil && metric != render.PastMemory {
+	if metric != render.PastUtilization && len(v.in.Board.Hosts) > denseHosts ||
+		g.Slice != nil && metric != render.PastMemory {
 		c.Bare, c.Path, c.Gaps = true, "", "" // 96 shapes a host are 60 MB for a thousand hosts
 		return c
 	}
@@ -106,7 +107,8 @@ func (v *view) gpuChart(g *board.GPU, metric int, span string, values []float64)
 			gaps++
 		}
 	}
-	c.Text = v.words.T("past.chart", g.Label(), what, span, c.Mean+" "+unit, c.Most+" "+unit, partOf(float64(gaps)/float64(len(values))))
+	c.Text = v.words.T("past.chart", g.Label(), what, span, c.Mean+" "+unit, c.Most+" "+unit,
+		partOf(float64(gaps)/float64(len(values))))
 	return c
 }
 
@@ -121,7 +123,9 @@ func meanOf(values []float64) float64 {
 }
 
 // lines lays columns side by side, newest step first, without the unknown steps at the beginning.
-func (v *view) lines(at func(i int) time.Time, columns [][]float64, round func(float64) float64) (out []templates.Line) {
+func (v *view) lines(
+	at func(i int) time.Time, columns [][]float64, round func(float64) float64,
+) (out []templates.Line) {
 	if len(columns) == 0 {
 		return nil
 	}

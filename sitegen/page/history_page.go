@@ -96,7 +96,8 @@ func (v *view) fleetTab(i int, s *render.FleetSpan) templates.FleetTab {
 	}
 	row(say("past.power"), say("sign.kilowatt"), watts, most/1000)
 	columns := [][]float64{held, util, watts}
-	t.Heads = []string{say("past.inuse"), say("past.utilization") + ", " + say("sign.percent"), say("past.power") + ", " + say("sign.kilowatt")}
+	t.Heads = []string{say("past.inuse"), say("past.utilization") + ", " + say("sign.percent"),
+		say("past.power") + ", " + say("sign.kilowatt")}
 	total, called := map[string]int{}, map[string]string{}
 	for _, m := range v.in.Board.Models {
 		total[m.Name] += m.Total
@@ -132,7 +133,10 @@ func higher(top, v float64) float64 {
 
 // newWindow is a window without those who used the GPUs in it.
 func (v *view) newWindow(i int, w *render.Window) templates.Window {
-	return templates.Window{Name: v.words.T("past.window." + render.WindowNames()[i]), Coverage: partOf(w.Coverage), Since: v.words.near(w.From, w.To)}
+	return templates.Window{
+		Name: v.words.T("past.window." + render.WindowNames()[i]), Coverage: partOf(w.Coverage),
+		Since: v.words.near(w.From, w.To),
+	}
 }
 
 // window is who used how much in some days.
@@ -143,7 +147,8 @@ func (v *view) window(i int, w *render.Window) templates.Window {
 	for j := range w.Users {
 		all = all.Add(w.Users[j].Use)
 	}
-	out.Hours, out.Idle, out.Share = v.words.digits(all.GPUHours), v.words.digits(all.IdleHours), shareOf(all.GPUHours, known)
+	out.Hours, out.Idle, out.Share = v.words.digits(all.GPUHours), v.words.digits(all.IdleHours),
+		shareOf(all.GPUHours, known)
 	out.UsersMore, out.HostsMore = max(0, len(w.Users)-maxPastUsers), max(0, len(w.Hosts)-maxPastHosts)
 	out.Users = v.uses(w.Users[:len(w.Users)-out.UsersMore], known)
 	for j := range out.Users {
@@ -191,7 +196,10 @@ func shareOf(hours, known float64) string {
 
 // use is one line of who used how much; most is what the longest bar stands for.
 func (v *view) use(name string, u render.Use, known, most float64) templates.Use {
-	out := templates.Use{Name: render.Clean(name), Share: shareOf(u.GPUHours, known), Hours: v.words.digits(u.GPUHours), Idle: v.words.digits(u.IdleHours), Energy: v.words.digits(u.EnergyKWh), Util: "–"}
+	out := templates.Use{
+		Name: render.Clean(name), Share: shareOf(u.GPUHours, known), Hours: v.words.digits(u.GPUHours),
+		Idle: v.words.digits(u.IdleHours), Energy: v.words.digits(u.EnergyKWh), Util: "–",
+	}
 	if u.Utilization != nil {
 		out.Util = v.words.quantity(v.words.digits(math.Round(*u.Utilization)), "percent")
 	}
@@ -257,7 +265,9 @@ func (v *view) nowRows(p *templates.HistoryPage) {
 		if g.State != board.Stuck && !(g.NoShow && g.Booking != nil) && !heldIdle {
 			continue
 		}
-		row := templates.NowRow{Where: h.Name + " " + g.Label(), Href: "../hosts/" + h.Name + "/index.html#" + v.gpuID(h.Name, g)}
+		row := templates.NowRow{
+			Where: h.Name + " " + g.Label(), Href: "../hosts/" + h.Name + "/index.html#" + v.gpuID(h.Name, g),
+		}
 		if g.MemoryUsed != nil {
 			row.Memory = v.words.quantity(v.words.gib(*g.MemoryUsed), "gib")
 		}
@@ -308,10 +318,13 @@ func (v *view) unused() (rows []templates.UnusedRow) {
 			break
 		}
 		rows = append(rows, templates.UnusedRow{
-			Where: u.Booking.Host + " " + u.GPU.Label(), Href: "../hosts/" + u.Booking.Host + "/index.html#" + v.gpuID(u.Booking.Host, u.GPU),
+			Where:  u.Booking.Host + " " + u.GPU.Label(),
+			Href:   "../hosts/" + u.Booking.Host + "/index.html#" + v.gpuID(u.Booking.Host, u.GPU),
 			Person: templates.Person{Name: render.Clean(u.Booking.Name), Href: v.userHref("../", u.Booking.Name)},
-			From:   v.words.near(u.Booking.From, v.in.Board.GeneratedAt), Until: v.words.near(u.Booking.Until, v.in.Board.GeneratedAt),
-			Booked: v.words.digits(u.Past.Hours()), Unused: v.words.digits(u.Spare.Hours()), Part: partOf(float64(u.Spare) / float64(u.Known)),
+			From:   v.words.near(u.Booking.From, v.in.Board.GeneratedAt),
+			Until:  v.words.near(u.Booking.Until, v.in.Board.GeneratedAt),
+			Booked: v.words.digits(u.Past.Hours()), Unused: v.words.digits(u.Spare.Hours()),
+			Part:    partOf(float64(u.Spare) / float64(u.Known)),
 			Unknown: v.words.digits((u.Past - u.Known).Hours()),
 		})
 	}

@@ -57,7 +57,9 @@ func (v *view) indexPage(cards []*templates.Card) *templates.IndexPage {
 		}
 	}
 	for _, m := range b.Models {
-		p.Models = append(p.Models, templates.Model{Name: v.words.model(m.Name, m.MemoryTotal), Free: m.Free, Total: m.Total, Title: render.Clean(m.FullName)})
+		p.Models = append(p.Models, templates.Model{
+			Name: v.words.model(m.Name, m.MemoryTotal), Free: m.Free, Total: m.Total, Title: render.Clean(m.FullName),
+		})
 	}
 	p.FreeNow = v.freeNow(b.FreeNow)
 	if len(p.FreeNow) > maxCards {
@@ -106,7 +108,9 @@ func (v *view) freeModels(models []board.Model) []templates.FreeModel {
 			parts = append(parts, templates.FreeModel{Text: "…"})
 			break
 		}
-		parts = append(parts, templates.FreeModel{Text: times(m.Free, name), Query: url.QueryEscape("free " + strings.ToLower(name))})
+		parts = append(parts, templates.FreeModel{
+			Text: times(m.Free, name), Query: url.QueryEscape("free " + strings.ToLower(name)),
+		})
 	}
 	return parts
 }

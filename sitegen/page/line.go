@@ -160,7 +160,9 @@ func (v *view) search() templates.Search {
 		if title := title(h); title != h.Name {
 			words = append(words, title)
 		}
-		found := templates.SearchHost{ID: h.Name, Words: render.Clean(strings.Join(words, " ")), GPUs: []templates.SearchGPU{}}
+		found := templates.SearchHost{
+			ID: h.Name, Words: render.Clean(strings.Join(words, " ")), GPUs: []templates.SearchGPU{},
+		}
 		for g := range h.Units() {
 			model := templates.SearchModel{v.words.model(g.ShortName, g.MemoryTotal), board.WholeGiB(g.MemoryTotal)}
 			place, known := models[model]

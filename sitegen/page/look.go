@@ -48,7 +48,9 @@ func readLook(own fs.FS, site render.Site, lang string) (*look, error) {
 	if l.words, err = readWords(own, lang, site.Zone); err != nil {
 		return nil, err
 	}
-	for name, slot := range map[string]*templ.Component{"head.html": &l.slots.Head, "banner.html": &l.slots.Banner, "footer.html": &l.slots.Footer} {
+	for name, slot := range map[string]*templ.Component{
+		"head.html": &l.slots.Head, "banner.html": &l.slots.Banner, "footer.html": &l.slots.Footer,
+	} {
 		html, err := readOwn(own, name)
 		if err != nil {
 			return nil, err
@@ -138,9 +140,11 @@ func checkOwn(own fs.FS) error {
 	for _, e := range entries {
 		switch name := e.Name(); {
 		case name == "head.html", name == "banner.html", name == "footer.html":
-		case strings.HasSuffix(name, ".html"), strings.HasSuffix(name, ".templ"), name == "style", name == "words.json", name == "script":
+		case strings.HasSuffix(name, ".html"), strings.HasSuffix(name, ".templ"),
+			name == "style", name == "words.json", name == "script":
 			return fmt.Errorf("reading the site's own look: %s has no effect: pages, style and script cannot be replaced; "+
-				"put HTML into head.html, banner.html or footer.html, style into site.css, and words into %s", name, wordsFile("en"))
+				"put HTML into head.html, banner.html or footer.html, style into site.css, and words into %s", name,
+				wordsFile("en"))
 		}
 	}
 	return nil

@@ -231,7 +231,8 @@ func remark(comment string) templ.Component {
 	switch {
 	case comment == "":
 		return nil
-	case !strings.ContainsAny(comment, "*_`[]<>~\\&") && !strings.Contains(comment, "://") && !strings.Contains(comment, "www."):
+	case !strings.ContainsAny(comment, "*_`[]<>~\\&") && !strings.Contains(comment, "://") &&
+		!strings.Contains(comment, "www."):
 		return templ.Raw(templ.EscapeString(comment))
 	}
 	return oneLine(commentMarkdown(), comment)
@@ -309,7 +310,8 @@ func helpMarkdown(source []byte, titles map[string]string) (*helpDoc, error) {
 	doc := &helpDoc{ids: map[string]bool{}}
 	md := goldmark.New(
 		goldmark.WithExtensions(extension.Table, extension.Strikethrough),
-		goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithASTTransformers(util.Prioritized(manual{doc, titles}, 100))),
+		goldmark.WithParserOptions(parser.WithAutoHeadingID(),
+			parser.WithASTTransformers(util.Prioritized(manual{doc, titles}, 100))),
 		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(helpBlocks{}, 100))),
 	)
 	body, err := convert(md, source)
@@ -461,12 +463,8 @@ func renderHelpCode(w util.BufWriter, source []byte, n ast.Node, entering bool) 
 	if !entering {
 		return ast.WalkContinue, nil
 	}
-	var b bytes.Buffer
-	for i := range n.Lines().Len() {
-		line := n.Lines().At(i)
-		b.Write(line.Value(source))
-	}
-	_, err := fmt.Fprintf(w, "<pre tabindex=\"0\"><code>%s</code></pre>\n", html.EscapeString(strings.TrimRight(b.String(), "\n")))
+	code := strings.TrimRight(string(n.Lines().Value(source)), "\n")
+	_, err := fmt.Fprintf(w, "<pre tabindex=\"0\"><code>%s</code></pre>\n", html.EscapeString(code))
 	return ast.WalkSkipChildren, err
 }
 
@@ -477,7 +475,9 @@ func renderHelpTable(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast
 	}
 	caption, _ := n.AttributeString(captionOf)
 	words, _ := caption.([]byte)
-	_, err := fmt.Fprintf(w, "<div class=\"scroll\" tabindex=\"0\"><table class=\"list\"><caption class=\"vh\">%s</caption>\n", html.EscapeString(string(words)))
+	_, err := fmt.Fprintf(w,
+		"<div class=\"scroll\" tabindex=\"0\"><table class=\"list\"><caption class=\"vh\">%s</caption>\n",
+		html.EscapeString(string(words)))
 	return ast.WalkContinue, err
 }
 

@@ -29,7 +29,9 @@ func Files(in render.Input, own fs.FS) error {
 		}
 	}
 	v := newView(in, looks)
-	if err := in.Put(append(slices.Clip(v.look.files), render.NewFile("book/capabilities.json", []byte(capabilities)))...); err != nil {
+	if err := in.Put(
+		append(slices.Clip(v.look.files), render.NewFile("book/capabilities.json", []byte(capabilities)))...,
+	); err != nil {
 		return err
 	}
 	if v.in.Help {
@@ -70,7 +72,10 @@ func (v *view) pages() error {
 	index := v.indexPage(cards)
 	about, book, history, kiosk := v.aboutPage(), v.bookPlainPage(), v.historyPage(), *index
 	kiosk.Frame = v.frame("kiosk", "kiosk/index.html", v.in.Board.GeneratedAt, v.in.Board.Every())
-	people := &templates.PeoplePage{Frame: v.frame("people", "users/index.html", v.in.Board.GeneratedAt, v.in.Board.Every()), People: v.ask(maxPeople, "../")}
+	people := &templates.PeoplePage{
+		Frame:  v.frame("people", "users/index.html", v.in.Board.GeneratedAt, v.in.Board.Every()),
+		People: v.ask(maxPeople, "../"),
+	}
 	for _, p := range []struct {
 		frame templates.Frame
 		page  templ.Component

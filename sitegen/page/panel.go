@@ -70,7 +70,8 @@ func (v *view) howToBook(host, gpu string, ref, next time.Time, root string) *te
 	return &templates.Panel{
 		Href:    v.book(root),
 		Command: render.Clean(v.in.Site.BookCommand) + " book " + host + ":" + gpu + " " + length + " --name " + name,
-		JSON:    quoted(host) + ": { " + quoted(gpu) + `: { "name": ` + quoted(name) + `, "date": ` + quoted(date) + `, "comment": "" } }`,
+		JSON: quoted(host) + ": { " + quoted(gpu) + `: { "name": ` + quoted(name) + `, "date": ` + quoted(date) +
+			`, "comment": "" } }`,
 	}
 }
 

@@ -46,7 +46,9 @@ func (v *view) holdings() map[string]*holdings {
 				u.more++
 				continue
 			}
-			held := templates.Hold{Where: h.Name + " " + row.Index, Href: root + "hosts/" + h.Name + "/index.html#" + row.ID, Row: &row}
+			held := templates.Hold{
+				Where: h.Name + " " + row.Index, Href: root + "hosts/" + h.Name + "/index.html#" + row.ID, Row: &row,
+			}
 			for _, p := range g.Holding() {
 				if p.Person == name {
 					held.Mine = append(held.Mine, v.process(p, now, rowSays{}))
@@ -88,7 +90,8 @@ func (v *view) userPages() error {
 		uses = v.pastUse(v.in.History.Fleet)
 	}
 	held := v.holdings()
-	names := slices.SortedFunc(maps.Keys(v.people), func(x, y string) int { return strings.Compare(v.people[x], v.people[y]) })
+	names := slices.SortedFunc(maps.Keys(v.people),
+		func(x, y string) int { return strings.Compare(v.people[x], v.people[y]) })
 	for _, name := range names {
 		p := v.userPage(name, users[name], held[name])
 		p.Use = uses[name]
@@ -110,7 +113,8 @@ func (v *view) userPages() error {
 // userPage is the page of one person; user is nil for somebody who holds nothing.
 func (v *view) userPage(name string, user *board.User, held *holdings) *templates.UserPage {
 	p := &templates.UserPage{
-		Frame: v.frame("user", "users/"+v.people[name]+"/index.html", time.Time{}, v.in.Board.Every()), Name: render.Clean(name), Calendar: v.files("../../") + "users/" + v.people[name] + ".ics",
+		Frame: v.frame("user", "users/"+v.people[name]+"/index.html", time.Time{}, v.in.Board.Every()),
+		Name:  render.Clean(name), Calendar: v.files("../../") + "users/" + v.people[name] + ".ics",
 		Holds: held.held, HoldsMore: held.more,
 	}
 	if user != nil {

@@ -89,7 +89,8 @@ func (v *view) book(root string) string {
 func (v *view) scriptPaths(kind, files string) []string {
 	paths := []string{files + v.js["board"]}
 	for _, name := range map[string][]string{
-		"index": {"book"}, "host": {"book", "chart"}, "bookings": {"bookings"}, "host-history": {"chart"}, "history": {"chart"},
+		"index": {"book"}, "host": {"book", "chart"}, "bookings": {"bookings"}, "host-history": {"chart"},
+		"history": {"chart"},
 	}[kind] {
 		paths = append(paths, files+v.js[name])
 	}

@@ -57,7 +57,11 @@ func readWords(own fs.FS, lang string, zone *time.Location) (*words, error) {
 		return nil, err
 	}
 	if builtIn == nil && sites == nil {
-		return nil, fmt.Errorf("reading words: there are none for the language %q, only for %s: choose one of them, or put %s into the directory of the site's own look", lang, strings.Join(builtInLanguages(), ", "), name)
+		return nil, fmt.Errorf(
+			"reading words: there are none for the language %q, only for %s: choose one of them, or put %s into the directory "+
+				"of the site's own look",
+			lang, strings.Join(builtInLanguages(), ", "), name,
+		)
 	}
 	for _, list := range [][]byte{builtIn, sites} {
 		if list == nil {
@@ -94,7 +98,10 @@ func builtInLanguages() []string {
 
 // pluralForm is the plural form of a number in a language, as Unicode calls it.
 func pluralForm(tag language.Tag, n int) string {
-	names := [...]string{plural.Other: "other", plural.Zero: "zero", plural.One: "one", plural.Two: "two", plural.Few: "few", plural.Many: "many"}
+	names := [...]string{
+		plural.Other: "other", plural.Zero: "zero", plural.One: "one", plural.Two: "two", plural.Few: "few",
+		plural.Many: "many",
+	}
 	return names[plural.Cardinal.MatchPlural(tag, n, 0, 0, 0, 0)]
 }
 

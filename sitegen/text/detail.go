@@ -96,7 +96,8 @@ func (t *textPage) detailGPU(h *board.Host, g *board.GPU) {
 	}
 	title := fmt.Sprintf("[ gpu:%d %s%s ]", g.Index, t.safe(cmp.Or(g.Name, g.ShortName)), stamp)
 	title = textCut(title, inner-1, t.more)
-	t.buf.WriteString("  " + b.topLeft + title + strings.Repeat(b.across, max(0, inner-render.TextWidth(title))) + b.topRight + "\n")
+	t.buf.WriteString("  " + b.topLeft + title + strings.Repeat(b.across, max(0, inner-render.TextWidth(title))) +
+		b.topRight + "\n")
 
 	free := g.MemoryFree
 	if free == nil && g.MemoryUsed != nil && g.MemoryTotal != nil {
@@ -120,7 +121,9 @@ func (t *textPage) detailGPU(h *board.Host, g *board.GPU) {
 	}
 	for i := range g.Slices {
 		m := &g.Slices[i]
-		row := fmt.Sprintf("  %s %s  %s / %sMiB  ", m.Label(), cmp.Or(t.safe(m.Slice.Profile), "MIG"), number(t, m.MemoryUsed), number(t, m.MemoryTotal)) + t.detailState(m)
+		row := fmt.Sprintf("  %s %s  %s / %sMiB  ",
+			m.Label(), cmp.Or(t.safe(m.Slice.Profile), "MIG"), number(t, m.MemoryUsed), number(t, m.MemoryTotal)) +
+			t.detailState(m)
 		if r := t.reservation(m); r != "" {
 			row += "; booking: " + r
 		}

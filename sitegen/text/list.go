@@ -141,7 +141,8 @@ func (t *textPage) listCells(g *board.GPU, wide bool) []string {
 	}
 	return []string{
 		g.Label(), status, t.safe(cmp.Or(g.ShortName, g.Name)),
-		number(t, g.UtilizationGPU) + " %", t.listMemory(g.MemoryUsed, g.MemoryTotal), number(t, g.Temperature), number(t, g.ClockSM),
+		number(t, g.UtilizationGPU) + " %", t.listMemory(g.MemoryUsed, g.MemoryTotal), number(t, g.Temperature),
+		number(t, g.ClockSM),
 		users, since, t.listPIDs(g), t.programs(g),
 	}
 }
@@ -272,7 +273,10 @@ func inUnits(d time.Duration, short bool) string {
 	for _, unit := range []struct {
 		size        time.Duration
 		name, short string
-	}{{365 * day, "year", "y"}, {day, "day", "d"}, {time.Hour, "hour", "h"}, {time.Minute, "minute", "min"}, {time.Second, "second", "s"}} {
+	}{
+		{365 * day, "year", "y"}, {day, "day", "d"}, {time.Hour, "hour", "h"}, {time.Minute, "minute", "min"},
+		{time.Second, "second", "s"},
+	} {
 		switch n := int(d / unit.size); {
 		case n > 0 && short:
 			return strconv.Itoa(n) + " " + unit.short
