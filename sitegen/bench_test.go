@@ -99,7 +99,9 @@ func (y *yard) push(wait time.Duration, names []string) {
 	y.at = y.at.Add(wait)
 	for _, name := range names {
 		s := y.fleet.Snapshot(name, y.at)
-		raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: name, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
+		raw, err := snapshot.EncodeBundle(&snapshot.Bundle{
+			Host: name, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()},
+		})
 		y.must(err)
 		temp := y.path("data", "drop", name, ".new")
 		y.must(os.WriteFile(temp, raw, 0o644))

@@ -24,10 +24,15 @@ import (
 
 // crowd is a snapshot of one GPU with n processes, each of another user.
 func crowd(n int) *snapshot.Snapshot {
-	s := &snapshot.Snapshot{Host: "gpu01", CollectedAt: snapshot.TimeOf(boardtest.Now.Add(-time.Second)), IntervalSeconds: 20, GPUsComplete: true,
-		GPUs: []snapshot.GPU{{UUID: "GPU-1", Name: "NVIDIA A100", Health: snapshot.HealthOK, MemoryTotal: new(int64(81920)), MemoryUsed: new(int64(80000)), Readings: snapshot.Readings{UtilizationGPU: new(99)}}}}
+	s := &snapshot.Snapshot{Host: "gpu01", CollectedAt: snapshot.TimeOf(boardtest.Now.Add(-time.Second)),
+		IntervalSeconds: 20, GPUsComplete: true,
+		GPUs: []snapshot.GPU{{
+			UUID: "GPU-1", Name: "NVIDIA A100", Health: snapshot.HealthOK, MemoryTotal: new(int64(81920)),
+			MemoryUsed: new(int64(80000)), Readings: snapshot.Readings{UtilizationGPU: new(99)},
+		}}}
 	for i := range n {
-		s.Processes = append(s.Processes, snapshot.Process{PID: 1000 + i, Type: snapshot.Compute, User: fmt.Sprintf("user%04d", i), Program: "train.py",
+		s.Processes = append(s.Processes, snapshot.Process{PID: 1000 + i, Type: snapshot.Compute,
+			User: fmt.Sprintf("user%04d", i), Program: "train.py",
 			UsedMemory: new(int64(80000 / n)), Alive: new(true), StartedAt: &snapshot.Time{Time: boardtest.Now.Add(-time.Hour)}})
 	}
 	return s
@@ -44,35 +49,51 @@ func everything() *snapshot.Snapshot {
 		g.Index, g.UUID, g.Name = i, long(i, snapshot.MaxNameBytes), long(i, snapshot.MaxNameBytes)
 		g.Health, g.HealthReason = snapshot.HealthError, long(i, snapshot.MaxTextBytes)
 		for j := range snapshot.MaxMIGDevices {
-			g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{Index: j, UUID: long(i*100+j, snapshot.MaxNameBytes), Profile: "1g.10gb", MemoryTotal: new(int64(10000)), MemoryUsed: new(int64(1))})
+			g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{
+				Index: j, UUID: long(i*100+j, snapshot.MaxNameBytes), Profile: "1g.10gb", MemoryTotal: new(int64(10000)),
+				MemoryUsed: new(int64(1)),
+			})
 		}
 		s.GPUs = append(s.GPUs, g)
 	}
 	for i := range s.Processes {
 		p := &s.Processes[i]
-		p.GPU, p.User, p.Program, p.Alive = i%snapshot.MaxGPUs, long(i, snapshot.MaxNameBytes), long(i, snapshot.MaxProgramBytes), new(false)
+		p.GPU, p.User, p.Program, p.Alive = i%snapshot.MaxGPUs, long(i, snapshot.MaxNameBytes),
+			long(i, snapshot.MaxProgramBytes), new(false)
 		for j := range snapshot.MaxChildren {
-			p.Children = append(p.Children, snapshot.Child{PID: j, User: long(j, snapshot.MaxNameBytes), Program: long(j, snapshot.MaxProgramBytes)})
+			p.Children = append(p.Children, snapshot.Child{
+				PID: j, User: long(j, snapshot.MaxNameBytes), Program: long(j, snapshot.MaxProgramBytes),
+			})
 		}
 	}
 	for i := range snapshot.MaxErrors {
-		s.Errors = append(s.Errors, snapshot.Problem{Code: fmt.Sprintf("smi:e%d", i), Message: long(i, snapshot.MaxTextBytes)})
+		s.Errors = append(s.Errors, snapshot.Problem{
+			Code: fmt.Sprintf("smi:e%d", i), Message: long(i, snapshot.MaxTextBytes),
+		})
 	}
 	for i := range snapshot.MaxDisks {
 		s.Node.Disks = append(s.Node.Disks, snapshot.Disk{Mount: long(i, snapshot.MaxNameBytes), Total: 100, Used: 99})
 	}
 	for i := range snapshot.MaxDiskUsers {
-		s.Node.DiskUsers = append(s.Node.DiskUsers, snapshot.DiskUser{Path: long(i, snapshot.MaxNameBytes), User: long(i, snapshot.MaxNameBytes), Used: 1})
+		s.Node.DiskUsers = append(s.Node.DiskUsers, snapshot.DiskUser{
+			Path: long(i, snapshot.MaxNameBytes), User: long(i, snapshot.MaxNameBytes), Used: 1,
+		})
 	}
 	for i := range snapshot.MaxInterfaces {
-		s.Node.Interfaces = append(s.Node.Interfaces, snapshot.Interface{Name: long(i, snapshot.MaxProgramBytes), Addrs: slices.Repeat([]string{long(i, snapshot.MaxProgramBytes)}, snapshot.MaxAddrs)})
+		s.Node.Interfaces = append(s.Node.Interfaces, snapshot.Interface{
+			Name:  long(i, snapshot.MaxProgramBytes),
+			Addrs: slices.Repeat([]string{long(i, snapshot.MaxProgramBytes)}, snapshot.MaxAddrs),
+		})
 	}
 	return s
 }
 
 // boardOf is the board of one host.
 func boardOf(s *snapshot.Snapshot) render.Input {
-	b, _ := board.Merge(board.Input{Now: boardtest.Now, Hosts: []inventory.Host{{Name: "gpu01"}}, Reports: map[string]board.Report{"gpu01": {Snapshot: s}}})
+	b, _ := board.Merge(board.Input{
+		Now: boardtest.Now, Hosts: []inventory.Host{{Name: "gpu01"}},
+		Reports: map[string]board.Report{"gpu01": {Snapshot: s}},
+	})
 	return render.Input{Board: b, Site: render.Site{Zone: time.UTC}}
 }
 
@@ -124,7 +145,10 @@ func TestManyBookingsAreBounded(t *testing.T) {
 	made := func(n int) (files, bytes int) {
 		cal := &booking.Calendar{File: "comments.json"}
 		for i := range n {
-			cal.Bookings = append(cal.Bookings, booking.Booking{ID: fmt.Sprint(i), Host: "gpu01", Name: fmt.Sprintf("name%05d", i), Until: boardtest.Now.Add(48 * time.Hour), Target: booking.Target{All: true, Index: -1}})
+			cal.Bookings = append(cal.Bookings, booking.Booking{
+				ID: fmt.Sprint(i), Host: "gpu01", Name: fmt.Sprintf("name%05d", i), Until: boardtest.Now.Add(48 * time.Hour),
+				Target: booking.Target{All: true, Index: -1},
+			})
 		}
 		s := crowd(1)
 		for i := range 8 {
@@ -132,7 +156,10 @@ func TestManyBookingsAreBounded(t *testing.T) {
 			g.Index, g.UUID = i, fmt.Sprint("GPU-", i)
 			s.GPUs = append(s.GPUs[:i:i], g)
 		}
-		b, _ := board.Merge(board.Input{Now: boardtest.Now, Hosts: []inventory.Host{{Name: "gpu01"}}, Reports: map[string]board.Report{"gpu01": {Snapshot: s}}, Calendar: cal})
+		b, _ := board.Merge(board.Input{
+			Now: boardtest.Now, Hosts: []inventory.Host{{Name: "gpu01"}},
+			Reports: map[string]board.Report{"gpu01": {Snapshot: s}}, Calendar: cal,
+		})
 		return sizeOfSite(t, render.Input{Board: b, Site: render.Site{Zone: time.UTC}})
 	}
 	_, few := made(1000)
@@ -159,7 +186,9 @@ func TestPeopleOfManyBookingsAreBounded(t *testing.T) {
 
 // Sizes are rounded up, and the largest ones stay positive.
 func TestMebibytes(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 MiB", 1: "1 MiB", 1 << 20: "1 MiB", 1<<20 + 1: "2 MiB", math.MaxInt64: "8796093022208 MiB"} {
+	for n, want := range map[int64]string{
+		0: "0 MiB", 1: "1 MiB", 1 << 20: "1 MiB", 1<<20 + 1: "2 MiB", math.MaxInt64: "8796093022208 MiB",
+	} {
 		if got := mebibytes(n); got != want {
 			t.Errorf("%d bytes are %s, want %s", n, got, want)
 		}
@@ -182,13 +211,20 @@ func TestReplayOfAnotherBoot(t *testing.T) {
 	}{
 		{"an earlier boot, later by its clock", []pushed{
 			{"first", 12, 0, false}, {"second", 1, -time.Hour, true}, {"second", 2, -time.Hour, false},
-			{"first", 12, 0, true}, {"first", 11, time.Minute, true}, {"first", 12, time.Minute, true}, {"second", 3, -time.Hour, false}}},
+			{"first", 12, 0, true}, {"first", 11, time.Minute, true}, {"first", 12, time.Minute, true},
+			{"second", 3, -time.Hour, false}}},
 		{"an earlier boot with a new number is back", []pushed{
-			{"first", 12, 0, false}, {"second", 1, -time.Hour, true}, {"second", 2, -time.Hour, false}, {"first", 13, time.Second, false}}},
+			{"first", 12, 0, false}, {"second", 1, -time.Hour, true}, {"second", 2, -time.Hour, false},
+			{"first", 13, time.Second, false}}},
 		{"a boot that was never seen, and is earlier", []pushed{
-			{"second", 12, 0, false}, {"first", 40, -time.Hour, true}, {"first", 40, -time.Hour, true}, {"first", 39, -time.Hour, true}}},
-		{"a boot that was never seen, and is later", []pushed{{"second", 12, 0, false}, {"third", 1, time.Second, false}, {"second", 12, 0, true}}},
-		{"the same boot", []pushed{{"first", 12, 0, false}, {"first", 12, 0, false}, {"first", 11, time.Hour, true}, {"first", 13, -time.Hour, false}}},
+			{"second", 12, 0, false}, {"first", 40, -time.Hour, true}, {"first", 40, -time.Hour, true},
+			{"first", 39, -time.Hour, true}}},
+		{"a boot that was never seen, and is later", []pushed{
+			{"second", 12, 0, false}, {"third", 1, time.Second, false}, {"second", 12, 0, true},
+		}},
+		{"the same boot", []pushed{
+			{"first", 12, 0, false}, {"first", 12, 0, false}, {"first", 11, time.Hour, true}, {"first", 13, -time.Hour, false},
+		}},
 	} {
 		mem := &memory{Senders: map[string][]sender{}}
 		for i, p := range test.pushes {
@@ -206,7 +242,8 @@ func TestReplayOfAnotherBoot(t *testing.T) {
 func TestSendersAreRemembered(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 42, 0, 0, time.UTC)
 	mem := &memory{Senders: map[string][]sender{"gpu01": {
-		{Boot: "shown", Seq: 1, Seen: now.Add(-2 * sendersFor)}, {Boot: "old", Seen: now.Add(-sendersFor)}, {Boot: "older", Seen: now.Add(-sendersFor - 1)}}}}
+		{Boot: "shown", Seq: 1, Seen: now.Add(-2 * sendersFor)}, {Boot: "old", Seen: now.Add(-sendersFor)},
+		{Boot: "older", Seen: now.Add(-sendersFor - 1)}}}}
 	send := func(boot string, seq uint64, after time.Duration, gpus ...string) *snapshot.Problem {
 		s := &snapshot.Snapshot{BootID: boot, Seq: seq, CollectedAt: snapshot.TimeOf(now.Add(after))}
 		for _, uuid := range gpus {
@@ -241,7 +278,8 @@ func TestSendersAreRemembered(t *testing.T) {
 	}
 	// The one that is shown is remembered, however long it has been silent.
 	mem.Senders["gpu01"] = []sender{{Boot: "shown", Seq: 1, Collected: now, Seen: now.Add(-2 * sendersFor)}}
-	if p := send("before", 1, -time.Hour); p == nil || len(mem.Senders["gpu01"]) != 2 || mem.Senders["gpu01"][0].Boot != "shown" {
+	if p := send("before", 1, -time.Hour); p == nil || len(mem.Senders["gpu01"]) != 2 ||
+		mem.Senders["gpu01"][0].Boot != "shown" {
 		t.Errorf("an older snapshot of another machine: %+v, remembered are %+v", p, mem.Senders["gpu01"])
 	}
 }
@@ -261,15 +299,20 @@ func TestNumbersAreReachable(t *testing.T) {
 		{"a spool that was lost", new(int64(100)), sender{}, 100, true},
 		{"numbers by hand, shortly after", new(int64(100)), sender{}, 150, true},
 		{"far ahead of the uptime", new(int64(100)), sender{}, far, false},
-		{"far ahead of the uptime, and of what is known", new(int64(100)), sender{Boot: "b", Seq: 99, Seen: now.Add(-time.Second)}, far, false},
-		{"far ahead of the uptime, of a boot that is not known", new(int64(100)), sender{Boot: "a", Seq: far, Seen: now.Add(-time.Second)}, far + 1, false},
-		{"a container with an uptime of its own, and a spool that it has kept", new(int64(5)), sender{Boot: "b", Seq: 50_000, Seen: now.Add(-time.Hour)}, 50_180, true},
+		{"far ahead of the uptime, and of what is known", new(int64(100)),
+			sender{Boot: "b", Seq: 99, Seen: now.Add(-time.Second)}, far, false},
+		{"far ahead of the uptime, of a boot that is not known", new(int64(100)),
+			sender{Boot: "a", Seq: far, Seen: now.Add(-time.Second)}, far + 1, false},
+		{"a container with an uptime of its own, and a spool that it has kept", new(int64(5)),
+			sender{Boot: "b", Seq: 50_000, Seen: now.Add(-time.Hour)}, 50_180, true},
 		{"an uptime that cannot be", new(int64(1 << 40)), sender{}, uint64(now.Unix()) + 1, false},
 		{"an uptime that is not known", nil, sender{}, far, true},
 		{"an uptime that is not known, and more than a number a second", nil, sender{}, uint64(now.Unix()) + 1, false},
 	} {
 		mem := &memory{Senders: map[string][]sender{"gpu01": {test.known}}}
-		s := &snapshot.Snapshot{BootID: "b", Seq: test.seq, CollectedAt: snapshot.TimeOf(now), Node: snapshot.Node{UptimeSeconds: test.uptime}}
+		s := &snapshot.Snapshot{
+			BootID: "b", Seq: test.seq, CollectedAt: snapshot.TimeOf(now), Node: snapshot.Node{UptimeSeconds: test.uptime},
+		}
 		problem := mem.accept("gpu01", &snapshot.Bundle{BootID: "b", Snapshot: s}, now, now.Add(time.Hour))
 		if (problem == nil) != test.ok || problem != nil && problem.Code != snapshot.BadParse {
 			t.Errorf("%s: %+v", test.name, problem)

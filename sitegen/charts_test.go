@@ -24,10 +24,16 @@ func TestChartOfAHost(t *testing.T) {
 	defer store.Close()
 	var samples []snapshot.Sample
 	for i := range 60 {
-		samples = append(samples, snapshot.Sample{Seq: uint64(i + 1), At: now.Add(time.Duration(i-60) * time.Minute), GPUs: []snapshot.GPUSample{
-			{UUID: "GPU-1", Utilization: new(50), MemoryUsed: new(int64(1000 * render.PastMemoryUnit)), Temperature: new(-5), Power: new(99000.0), Users: []snapshot.UserMemory{}}}})
+		samples = append(samples, snapshot.Sample{Seq: uint64(i + 1), At: now.Add(time.Duration(i-60) * time.Minute),
+			GPUs: []snapshot.GPUSample{
+				{
+					UUID: "GPU-1", Utilization: new(50), MemoryUsed: new(int64(1000 * render.PastMemoryUnit)), Temperature: new(-5),
+					Power: new(99000.0), Users: []snapshot.UserMemory{},
+				}}})
 	}
-	if err := store.IngestAll(t.Context(), now, []history.Batch{{Host: "atlas", Boot: "b", Samples: samples}}); err != nil {
+	if err := store.IngestAll(t.Context(), now, []history.Batch{{
+		Host: "atlas", Boot: "b", Samples: samples,
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	g := &Generator{opt: Options{History: store}}
@@ -37,7 +43,10 @@ func TestChartOfAHost(t *testing.T) {
 	}
 	const no = render.PastUnknown
 	want := render.PastGPU{}
-	for m, v := range map[int]int16{render.PastUtilization: 50, render.PastMemory: 1000, render.PastTemperature: -5, render.PastPower: no, render.PastHeld: 0} {
+	for m, v := range map[int]int16{
+		render.PastUtilization: 50, render.PastMemory: 1000, render.PastTemperature: -5, render.PastPower: no,
+		render.PastHeld: 0,
+	} {
 		want[m] = []int16{v, v, v, no, no, no}
 	}
 	if d := cmp.Diff(map[string]render.PastGPU{"GPU-1": want}, span.GPUs); d != "" || span.Coverage != 1 {
@@ -47,10 +56,14 @@ func TestChartOfAHost(t *testing.T) {
 
 // TestChartsAreInAllSites: one page that is missing, in one language of one site, is enough to draw the charts again.
 func TestChartsAreInAllSites(t *testing.T) {
-	g := &Generator{views: []*view{{dir: t.TempDir()}, {dir: t.TempDir()}}, opt: Options{About: render.Site{Languages: []string{"en", "de"}}}}
+	g := &Generator{
+		views: []*view{{dir: t.TempDir()}, {dir: t.TempDir()}},
+		opt:   Options{About: render.Site{Languages: []string{"en", "de"}}},
+	}
 	var pages []string
 	for _, v := range g.views {
-		pages = append(pages, filepath.Join(v.dir, "hosts/atlas/history/index.html"), filepath.Join(v.dir, "de/hosts/atlas/history/index.html"))
+		pages = append(pages, filepath.Join(v.dir, "hosts/atlas/history/index.html"),
+			filepath.Join(v.dir, "de/hosts/atlas/history/index.html"))
 	}
 	for _, page := range pages {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(page), 0o755), os.WriteFile(page, nil, 0o644)); err != nil {

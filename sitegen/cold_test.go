@@ -43,7 +43,9 @@ func TestNewProcessMakesTheSameSite(t *testing.T) {
 		{"other bookings", func() {
 			y.push(time.Second, y.names[:2])
 			at := y.at.Add(9 * time.Hour).Format("2006-01-02 15:04")
-			y.must(os.WriteFile(y.path("data", "comments.json"), fmt.Appendf(nil, `{%q: {"1": {"name": "noor", "date": %q, "comment": "<b>"}}, "nowhere": 1}`, y.names[0], at), 0o644))
+			y.must(os.WriteFile(y.path("data", "comments.json"),
+				fmt.Appendf(nil, `{%q: {"1": {"name": "noor", "date": %q, "comment": "<b>"}}, "nowhere": 1}`, y.names[0], at),
+				0o644))
 		}},
 		{"a note on a host", func() {
 			y.must(os.MkdirAll(y.path("data", "hosts"), 0o755))
@@ -131,4 +133,23 @@ func siteFiles(t *testing.T, dir string) map[string][]byte {
 		t.Fatal(err)
 	}
 	return files
+}
+
+// TestRaceOfTheWorkers is for the race detector: everything that a generation does at
+// the same time, for more hosts than there are workers, with history and with news of
+// each host. Under the detector the other tests of this package take minutes, nearly all
+// of them in the database.
+func TestRaceOfTheWorkers(t *testing.T) {
+	y := newYard(t, 20, true)
+	for range 3 {
+		y.push(every, y.names)
+		y.generate()
+	}
+	for _, name := range y.names {
+		for _, file := range []string{"index.html.gz", "history/index.html.gz", "status.txt"} {
+			if info, err := os.Stat(y.path("site", "hosts", name, file)); err != nil || info.Size() == 0 {
+				t.Errorf("%s of %s: %v", file, name, err)
+			}
+		}
+	}
 }

@@ -21,7 +21,8 @@ func TestEmit(t *testing.T) {
 	in := boardtest.Big(30)
 	run := func(emit func(render.File) error) error {
 		in.Emit = emit
-		for _, files := range []func(render.Input) error{func(in render.Input) error { return page.Files(in, nil) }, data.Files, text.Files} {
+		for _, files := range []func(render.Input) error{func(in render.Input) error { return page.Files(in, nil) },
+			data.Files, text.Files} {
 			if err := files(in); err != nil {
 				return err
 			}

@@ -25,10 +25,12 @@ func TestMissingFilesAreMadeAgain(t *testing.T) {
 	}{
 		"a generation that fails in the middle": {
 			func(l *lab) { l.block("api/v1/free.json") }, func(l *lab) { l.free("api/v1/free.json") }, true},
-		"one that fails at its last page": {func(l *lab) { l.block("index.html") }, func(l *lab) { l.free("index.html") }, true},
-		"a page that was deleted":         {func(l *lab) { l.remove("site/hosts/" + l.hosts[0] + "/index.html") }, nil, false},
-		"a directory that was deleted":    {func(l *lab) { l.remove("site/hosts/" + l.hosts[0]) }, nil, false},
-		"a page that was changed":         {func(l *lab) { l.write("site/hosts/"+l.hosts[0]+"/index.html", "hello") }, nil, false},
+		"one that fails at its last page": {func(l *lab) { l.block("index.html") }, func(l *lab) { l.free("index.html") },
+			true},
+		"a page that was deleted":      {func(l *lab) { l.remove("site/hosts/" + l.hosts[0] + "/index.html") }, nil, false},
+		"a directory that was deleted": {func(l *lab) { l.remove("site/hosts/" + l.hosts[0]) }, nil, false},
+		"a page that was changed": {func(l *lab) { l.write("site/hosts/"+l.hosts[0]+"/index.html", "hello") }, nil,
+			false},
 		"one of the same length": {func(l *lab) {
 			name := "hosts/" + l.hosts[0] + "/status.txt"
 			l.write("site/"+name, strings.ToUpper(l.site()[name]))
@@ -72,7 +74,8 @@ func TestMissingFilesAreMadeAgain(t *testing.T) {
 				}
 			}
 			got := l.site()
-			if info, err := os.Stat(l.path("site/hosts/" + l.hosts[0] + "/index.html")); err != nil || info.Mode().Perm() != 0o644 {
+			if info, err := os.Stat(l.path("site/hosts/" + l.hosts[0] + "/index.html")); err != nil ||
+				info.Mode().Perm() != 0o644 {
 				t.Errorf("the page is %v (%v)", info, err)
 			}
 			if err := os.CopyFS(l.path("fresh/state"), os.DirFS(l.path("state"))); err != nil {

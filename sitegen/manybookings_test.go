@@ -24,7 +24,10 @@ func sliced(host string) *snapshot.Snapshot {
 	for i := range snapshot.MaxGPUs {
 		g.Index, g.UUID, g.MIGDevices = i, fmt.Sprintf("GPU-%s-%032d", host, i), nil
 		for j := range 16 {
-			g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{Index: j, UUID: sliceUUID(host, 16*i+j), Profile: "1g.10gb", MemoryTotal: new(int64(10000)), MemoryUsed: new(int64(1))})
+			g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{
+				Index: j, UUID: sliceUUID(host, 16*i+j), Profile: "1g.10gb", MemoryTotal: new(int64(10000)),
+				MemoryUsed: new(int64(1)),
+			})
 		}
 		s.GPUs = append(s.GPUs, g)
 	}
@@ -43,8 +46,10 @@ func manyBookings(place func(host string, i int) booking.Target, begun bool) boa
 			from = boardtest.Now.Add(-time.Hour)
 		}
 		host := fmt.Sprint("gpu0", 1+i%2)
-		cal.Bookings = append(cal.Bookings, booking.Booking{ID: fmt.Sprintf("id%07d", i), Host: host, Name: fmt.Sprintf("name%05d", i), Written: fmt.Sprintf("name%05d", i),
-			From: from, Until: from.Add(48 * time.Hour), Target: place(host, i/2), Line: i, Col: 3, Kind: booking.Reserved, Comment: "a job"})
+		cal.Bookings = append(cal.Bookings, booking.Booking{ID: fmt.Sprintf("id%07d", i), Host: host,
+			Name: fmt.Sprintf("name%05d", i), Written: fmt.Sprintf("name%05d", i),
+			From: from, Until: from.Add(48 * time.Hour), Target: place(host, i/2), Line: i, Col: 3, Kind: booking.Reserved,
+			Comment: "a job"})
 	}
 	in := board.Input{Now: boardtest.Now, Calendar: cal, Reports: map[string]board.Report{}}
 	for _, name := range []string{"gpu01", "gpu02"} {
@@ -79,7 +84,10 @@ func TestPagesOfManyBookingsAreBounded(t *testing.T) {
 			for _, f := range files {
 				size[f.Path] = len(f.Content)
 			}
-			for path, most := range map[string]int{"index.html": 400 << 10, "hosts/gpu01/index.html": 2400 << 10, "book/index.html": 600 << 10, "bookings/index.html": 1500 << 10} {
+			for path, most := range map[string]int{
+				"index.html": 400 << 10, "hosts/gpu01/index.html": 2400 << 10, "book/index.html": 600 << 10,
+				"bookings/index.html": 1500 << 10,
+			} {
 				if size[path] == 0 || size[path] > most {
 					t.Errorf("%s booked, begun %v: %s has %d KiB, and %d are the most", name, begun, path, size[path]>>10, most>>10)
 				}
@@ -107,7 +115,8 @@ func TestBookingsInForceAreBounded(t *testing.T) {
 		in.Reports["gpu02"].Snapshot.GPUs = in.Reports["gpu02"].Snapshot.GPUs[:1]
 		b, _ = board.Merge(in)
 		if g := &b.Hosts[1].GPUs[0]; len(g.Others) != 16 || g.MoreOthers != 83 {
-			t.Errorf("%s: of 100 bookings, the GPU of a small host lists one, %d others, and counts %d", kind, len(g.Others), g.MoreOthers)
+			t.Errorf("%s: of 100 bookings, the GPU of a small host lists one, %d others, and counts %d",
+				kind, len(g.Others), g.MoreOthers)
 		}
 		if _, bytes := sizeOfSite(t, render.Input{Board: b, Site: render.Site{Zone: time.UTC}}); bytes > 24<<20 {
 			t.Errorf("%s: 400 KiB of bookings make a site of %d MiB", kind, bytes>>20)

@@ -55,7 +55,9 @@ func plant(v reflect.Value, place string, tokens map[string]string) {
 
 // published are the places whose text a masked site may show: what a host and a GPU are
 // called. The other texts of a GPU that it shows have a shape that a token does not have.
-var published = regexp.MustCompile(`^(host\.(Name|Title|Group)|snapshot\.GPUs\.Name|about\.(Title|Lab|Version)|notice)$`)
+var published = regexp.MustCompile(
+	`^(host\.(Name|Title|Group)|snapshot\.GPUs\.Name|about\.(Title|Lab|Version)|notice)$`,
+)
 
 // A masked site shows what is named above, and no other text of anybody.
 func TestMaskedSiteIsAnAllowList(t *testing.T) {
@@ -65,9 +67,11 @@ func TestMaskedSiteIsAnAllowList(t *testing.T) {
 	host.Name, host.Check, host.Maintenance, host.ExpectedGPUs = "gpu01", inventory.Critical, false, 2
 	snap := &snapshot.Snapshot{}
 	plant(reflect.ValueOf(snap).Elem(), "snapshot", tokens)
-	snap.Schema, snap.Seq, snap.Host, snap.CollectedAt, snap.GPUsComplete = snapshot.Schema, 1, "gpu01", snapshot.TimeOf(start.Add(-time.Second)), true
+	snap.Schema, snap.Seq, snap.Host, snap.CollectedAt, snap.GPUsComplete = snapshot.Schema, 1, "gpu01",
+		snapshot.TimeOf(start.Add(-time.Second)), true
 	g := &snap.GPUs[0]
-	g.Index, g.Health, g.MemoryTotal, g.MemoryUsed, g.ProcessesUnknown = 0, snapshot.HealthOK, new(int64(80000)), new(int64(40000)), ""
+	g.Index, g.Health, g.MemoryTotal, g.MemoryUsed, g.ProcessesUnknown = 0, snapshot.HealthOK, new(int64(80000)),
+		new(int64(40000)), ""
 	lost := *g
 	lost.Index, lost.UUID, lost.Health = 1, "GPU-2", snapshot.HealthError
 	snap.GPUs = append(snap.GPUs, lost)
@@ -87,12 +91,16 @@ func TestMaskedSiteIsAnAllowList(t *testing.T) {
 	var about render.Site
 	plant(reflect.ValueOf(&about).Elem(), "about", tokens)
 	about.Zone, about.Languages, about.BaseURL, about.Energy = time.UTC, nil, "https://board.example.org", render.Energy{}
-	l.write("data/comments.json", fmt.Sprintf(`{"gpu01": [{"name": %q, "from": "2020-01-01", "date": "2030-01-01", "comment": %q, "by": %q}, {"name": %q, "date": "when %s"}], %q: [{"name": "x", "date": "2030-01-01"}]}`,
-		word("booking.name"), word("booking.comment"), word("booking.by"), word("booking.name"), word("booking.date"), word("booking.host")))
+	l.write("data/comments.json",
+		fmt.Sprintf(`{"gpu01": [{"name": %q, "from": "2020-01-01", "date": "2030-01-01", "comment": %q, "by": %q}, {"name": %q, "date": "when %s"}], %q: [{"name": "x", "date": "2030-01-01"}]}`,
+			word("booking.name"), word("booking.comment"), word("booking.by"), word("booking.name"), word("booking.date"),
+			word("booking.host")))
 	l.write("data/aliases.csv", word("aliases")+","+p.User+"\n"+word("aliases")+" "+word("aliases")+"\n")
 	l.write("data/notice.md", word("notice"))
 	l.write("data/hosts/gpu01.md", word("host note"))
-	raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: "gpu01", BootID: snap.BootID, Snapshot: snap, Samples: []snapshot.Sample{snap.Sample()}})
+	raw, err := snapshot.EncodeBundle(&snapshot.Bundle{
+		Host: "gpu01", BootID: snap.BootID, Snapshot: snap, Samples: []snapshot.Sample{snap.Sample()},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,8 +165,10 @@ func TestMaskedSiteIsAnAllowList(t *testing.T) {
 		t.Errorf("the codes on the masked site are %v", code)
 	}
 	// What nobody can see anywhere proves nothing.
-	for _, place := range []string{"host.Owner", "host.Note", "host.Address", "host.Tags", "snapshot.Processes.User", "snapshot.Node.Disks.Mount",
-		"snapshot.Node.OS", "snapshot.Errors.Message", "booking.name", "booking.comment", "host note", "snapshot.GPUs.HealthReason", "about.CommentsPath"} {
+	for _, place := range []string{"host.Owner", "host.Note", "host.Address", "host.Tags", "snapshot.Processes.User",
+		"snapshot.Node.Disks.Mount",
+		"snapshot.Node.OS", "snapshot.Errors.Message", "booking.name", "booking.comment", "host note",
+		"snapshot.GPUs.HealthReason", "about.CommentsPath"} {
 		if seen["site"][place] == "" {
 			t.Errorf("%s stands nowhere on the site that is not masked", place)
 		}
@@ -197,7 +207,9 @@ func TestANodeIsQuoted(t *testing.T) {
 		s := *l.fleet.Snapshot(map[string]string{"gpu02": "boreas", "evil": "atlas"}[host], start)
 		s.Host, s.Errors = host, nil
 		change(&s)
-		raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: host, BootID: s.BootID, Snapshot: &s, Samples: []snapshot.Sample{s.Sample()}})
+		raw, err := snapshot.EncodeBundle(&snapshot.Bundle{
+			Host: host, BootID: s.BootID, Snapshot: &s, Samples: []snapshot.Sample{s.Sample()},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +246,8 @@ func TestANodeIsQuoted(t *testing.T) {
 			said++
 			var log bytes.Buffer
 			failure.WriteProblem(&log, p)
-			if p.Host != "evil" || !strings.HasPrefix(log.String(), "gpuboard: evil") || p.Code == "host:stale" || p.Code == "booking:vanished" {
+			if p.Host != "evil" || !strings.HasPrefix(log.String(), "gpuboard: evil") || p.Code == "host:stale" ||
+				p.Code == "booking:vanished" {
 				t.Errorf("the log says %q", &log)
 			}
 		}
@@ -252,7 +265,8 @@ func TestANodeIsQuoted(t *testing.T) {
 				}
 			}
 		}
-		for _, name := range []string{"index.html", "status.txt", "health.json", "hosts/evil/index.html", "hosts/evil/status.txt", "api/v1/board.json", "api/v1/hosts/evil.json"} {
+		for _, name := range []string{"index.html", "status.txt", "health.json", "hosts/evil/index.html",
+			"hosts/evil/status.txt", "api/v1/board.json", "api/v1/hosts/evil.json"} {
 			if !faces[name] {
 				t.Errorf("%s does not show the words at all, only %v do", name, faces)
 			}

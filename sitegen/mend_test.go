@@ -169,7 +169,9 @@ func TestHistoryThatCannotBeOpened(t *testing.T) {
 	if before == "" {
 		t.Fatal("there is no past to lose")
 	}
-	for code, err := range map[string]error{"history:unreadable": errors.New("no"), "history:nospace": history.ErrNoSpace} {
+	for code, err := range map[string]error{
+		"history:unreadable": errors.New("no"), "history:nospace": history.ErrNoSpace,
+	} {
 		refusal = err
 		if codes := about(l.generate(start, with)); !slices.Equal(codes, []string{code}) {
 			t.Errorf("problems %v, want %s", codes, code)
@@ -190,7 +192,9 @@ func TestHistoryThatCannotBeOpened(t *testing.T) {
 			refusal = nil
 		}
 		r, err := g.Generate(context.Background(), start.Add(time.Duration(i+1)*20*time.Second))
-		if err != nil || slices.ContainsFunc(r.Board.Problems, func(p snapshot.Problem) bool { return strings.HasPrefix(p.Code, "history:") }) != want {
+		if err != nil ||
+			slices.ContainsFunc(r.Board.Problems,
+				func(p snapshot.Problem) bool { return strings.HasPrefix(p.Code, "history:") }) != want {
 			t.Errorf("generation %d: %v, %v", i, err, r.Board.Problems)
 		}
 	}
@@ -237,7 +241,8 @@ func TestHistoryIsClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.write("copy/history.db", string(data))
-	if oldest, _, err := open(l.path("copy/history.db")).Known(context.Background()); err != nil || !oldest.Equal(start.Truncate(24*time.Hour)) {
+	if oldest, _, err := open(l.path("copy/history.db")).Known(context.Background()); err != nil ||
+		!oldest.Equal(start.Truncate(24*time.Hour)) {
 		t.Errorf("a copy of the file begins at %v, want the day of %v (%v)", oldest, start, err)
 	}
 

@@ -101,7 +101,8 @@ func TestNewsReachFeedAndAnnouncer(t *testing.T) {
 	if len(c.accepted) != 0 || len(l.feed().Entries) != 0 {
 		t.Fatalf("the first board made news: %+v", c.accepted)
 	}
-	if !strings.Contains(c.summary, " free on ") || !strings.Contains(c.summary, "\nFree now: ") || !strings.Contains(c.summary, "\nGPUs in use by: ") {
+	if !strings.Contains(c.summary, " free on ") || !strings.Contains(c.summary, "\nFree now: ") ||
+		!strings.Contains(c.summary, "\nGPUs in use by: ") {
 		t.Errorf("summary %q", c.summary)
 	}
 
@@ -204,7 +205,8 @@ func TestATornNewsFileIsSaid(t *testing.T) {
 	l.once(o, start)
 	l.write("state/events.json", `{"memory":`)
 	r := l.once(o, start.Add(10*time.Minute))
-	if !slices.ContainsFunc(r.Board.Problems, func(p snapshot.Problem) bool { return p.Code == "state:forgotten" && p.File == "events.json" }) {
+	if !slices.ContainsFunc(r.Board.Problems,
+		func(p snapshot.Problem) bool { return p.Code == "state:forgotten" && p.File == "events.json" }) {
 		t.Errorf("problems %+v", r.Board.Problems)
 	}
 	if n := len(l.feed().Entries); n != 0 {
@@ -223,7 +225,8 @@ func TestNewsKeepPeoplesNames(t *testing.T) {
 	l.once(o, start)
 	l.write("data/comments.json", `{"`+l.hosts[0]+`": [{"name": "zacharias", "date": "2026-11-21 12:00"}]}`)
 	r := l.once(o, start.Add(20*time.Second))
-	if !slices.ContainsFunc(r.Board.Bookings, func(b board.Booking) bool { return b.Name == "zacharias" }) || kindsOf(c.accepted)["booking-start"] != 1 {
+	if !slices.ContainsFunc(r.Board.Bookings, func(b board.Booking) bool { return b.Name == "zacharias" }) ||
+		kindsOf(c.accepted)["booking-start"] != 1 {
 		t.Fatalf("events %+v", c.accepted)
 	}
 	for _, e := range c.accepted {

@@ -54,7 +54,9 @@ func stateOf(b *board.Board, host string, gpu int) board.State {
 func TestOlderFilesMakeABoard(t *testing.T) {
 	l, o := olderLab(t)
 	b := l.once(o, olderNow).Board
-	for host, want := range map[string]board.HostState{"atlas": board.Up, "borg": board.Up, "cygnus": board.Stale, "delta": board.Never} {
+	for host, want := range map[string]board.HostState{
+		"atlas": board.Up, "borg": board.Up, "cygnus": board.Stale, "delta": board.Never,
+	} {
 		if got := hostOf(b, host).State; got != want {
 			t.Errorf("%s is %s, want %s", host, got, want)
 		}
@@ -85,9 +87,13 @@ func TestOlderFilesMakeABoard(t *testing.T) {
 func TestOwnCollectorReplacesOlderFiles(t *testing.T) {
 	l, o := olderLab(t)
 	l.once(o, olderNow)
-	s := &snapshot.Snapshot{Schema: snapshot.Schema, Host: "atlas", BootID: "b", Seq: 1, CollectedAt: snapshot.TimeOf(olderNow), IntervalSeconds: 20,
+	s := &snapshot.Snapshot{Schema: snapshot.Schema, Host: "atlas", BootID: "b", Seq: 1,
+		CollectedAt: snapshot.TimeOf(olderNow), IntervalSeconds: 20,
 		GPUsComplete: true,
-		GPUs:         []snapshot.GPU{{Index: 0, UUID: "GPU-a7000000-aaaa-bbbb-cccc-000000000000", Name: "A100", Health: snapshot.HealthOK, MemoryTotal: new(int64(40960)), MemoryUsed: new(int64(1))}}}
+		GPUs: []snapshot.GPU{{
+			Index: 0, UUID: "GPU-a7000000-aaaa-bbbb-cccc-000000000000", Name: "A100", Health: snapshot.HealthOK,
+			MemoryTotal: new(int64(40960)), MemoryUsed: new(int64(1)),
+		}}}
 	raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: "atlas", BootID: "b", Snapshot: s})
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +115,8 @@ func TestOwnCollectorReplacesOlderFiles(t *testing.T) {
 		t.Errorf("borg has an empty drop, and is %s", h.State)
 	}
 	o.Legacy = sitegen.NoLegacy
-	if h := hostOf(l.once(o, olderNow.Add(15*time.Second)).Board, "atlas"); h.State != board.Up || h.GPUs[0].ShortName != "A100" {
+	if h := hostOf(l.once(o, olderNow.Add(15*time.Second)).Board, "atlas"); h.State != board.Up ||
+		h.GPUs[0].ShortName != "A100" {
 		t.Errorf("without the older files atlas is %+v", h)
 	}
 }
@@ -121,7 +128,8 @@ func TestATornOlderFileKeepsTheLastGood(t *testing.T) {
 	l.once(o, olderNow)
 	l.write("data/atlas_gpus.csv", "0, GPU-a70000")
 	b := l.once(o, olderNow.Add(5*time.Second)).Board
-	if h := hostOf(b, "atlas"); len(h.GPUs) != 4 || h.State != board.Up || !slices.ContainsFunc(h.Problems, func(p snapshot.Problem) bool { return p.Code == "legacy:empty" }) {
+	if h := hostOf(b, "atlas"); len(h.GPUs) != 4 || h.State != board.Up ||
+		!slices.ContainsFunc(h.Problems, func(p snapshot.Problem) bool { return p.Code == "legacy:empty" }) {
 		t.Errorf("atlas %+v", h)
 	}
 	if h := hostOf(l.once(o, olderNow.Add(10*time.Minute)).Board, "atlas"); h.State != board.Stale {
@@ -132,14 +140,18 @@ func TestATornOlderFileKeepsTheLastGood(t *testing.T) {
 // TestHostsOfDrops: those with a drop and those of the older scripts by name, each with what hosts.json says.
 func TestHostsOfDrops(t *testing.T) {
 	l, _ := olderLab(t)
-	l.write("data/hosts.json", `{"atlas": "atlas.lab.example", "borg": "borg.lab.example", "cygnus": "cygnus", "delta": "The big one"}`)
+	l.write("data/hosts.json",
+		`{"atlas": "atlas.lab.example", "borg": "borg.lab.example", "cygnus": "cygnus", "delta": "The big one"}`)
 	for _, name := range []string{"atlas", "zeta"} {
 		if err := os.MkdirAll(l.path("data/drop/"+name), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for setting, want := range map[string][]inventory.Host{
-		"":               {{Name: "atlas", Address: "atlas.lab.example"}, {Name: "borg", Address: "borg.lab.example"}, {Name: "cygnus"}, {Name: "delta", Title: "The big one"}, {Name: "zeta"}},
+		"": {
+			{Name: "atlas", Address: "atlas.lab.example"}, {Name: "borg", Address: "borg.lab.example"}, {Name: "cygnus"},
+			{Name: "delta", Title: "The big one"}, {Name: "zeta"},
+		},
 		sitegen.NoLegacy: {{Name: "atlas"}, {Name: "zeta"}},
 	} {
 		got, err := sitegen.DropHosts(l.path("data"), setting)

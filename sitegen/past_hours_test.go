@@ -28,11 +28,14 @@ func TestFinishedHourThatCannotBeReadYet(t *testing.T) {
 	}
 	const boot = "aaaaaaaa-1111-4222-8333-444455556666"
 	start := now.Add(-2 * time.Hour)
-	raw, err := snapshot.EncodeHour(&snapshot.Hour{Host: "gpu01", BootID: boot, Start: start, Samples: []snapshot.Sample{{Seq: 1, At: start}}})
+	raw, err := snapshot.EncodeHour(&snapshot.Hour{
+		Host: "gpu01", BootID: boot, Start: start, Samples: []snapshot.Sample{{Seq: 1, At: start}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	good, bad, second := filepath.Join(drop, "hour-20261120T10-aaaaaaaa.jsonl.gz"), filepath.Join(drop, "hour-20261120T09-aaaaaaaa.jsonl.gz"), filepath.Join(dir, "second name")
+	good, bad, second := filepath.Join(drop, "hour-20261120T10-aaaaaaaa.jsonl.gz"),
+		filepath.Join(drop, "hour-20261120T09-aaaaaaaa.jsonl.gz"), filepath.Join(dir, "second name")
 	for name, content := range map[string][]byte{good: raw, bad: []byte("broken")} {
 		if err := os.WriteFile(name, content, 0o644); err != nil {
 			t.Fatal(err)
@@ -130,7 +133,9 @@ func TestHoursOfDaysAreAddedUp(t *testing.T) {
 	from := time.Date(2026, 11, 18, 0, 0, 0, 0, time.UTC)
 	var days []*dayPast
 	for i := range 3 {
-		day := history.HostTotal{Host: "gpu01", FreeHours: float64(i + 1), KnownHours: float64(10 * (i + 1)), Covered: 12 * 3600}
+		day := history.HostTotal{
+			Host: "gpu01", FreeHours: float64(i + 1), KnownHours: float64(10 * (i + 1)), Covered: 12 * 3600,
+		}
 		days = append(days, &dayPast{Start: from.AddDate(0, 0, i-1), Fleet: history.Fleet{Hosts: []history.HostTotal{day}}})
 	}
 	b := &board.Board{Hosts: []board.Host{{Name: "gpu02"}}} // which has sent nothing yet; gpu01 is gone
@@ -154,11 +159,13 @@ func TestWindow(t *testing.T) {
 		d.Users = append(d.Users, history.UserTotal{Name: strings.ToUpper(name), Use: history.Use{GPUHours: 1}})
 		hosts, people = append(hosts, fmt.Sprint("x", i)), append(people, name)
 	}
-	w := window([]*dayPast{d}, from, from.AddDate(0, 0, 1), &board.Board{}, strings.ToLower, map[string][]string{"b": people, "a": people[:2], "c": nil})
+	w := window([]*dayPast{d}, from, from.AddDate(0, 0, 1), &board.Board{}, strings.ToLower,
+		map[string][]string{"b": people, "a": people[:2], "c": nil})
 	if !slices.EqualFunc(w.Hosts, hosts, func(h render.PastHost, name string) bool { return h.Name == name }) {
 		t.Errorf("hosts %+v", w.Hosts)
 	}
-	if len(w.Users) != 9 || len(w.Teams) != 3 || w.Teams[0].Name != "a" || w.Teams[0].GPUHours != 2 || w.Teams[1].GPUHours != 9 || w.Teams[2].GPUHours != 0 {
+	if len(w.Users) != 9 || len(w.Teams) != 3 || w.Teams[0].Name != "a" || w.Teams[0].GPUHours != 2 ||
+		w.Teams[1].GPUHours != 9 || w.Teams[2].GPUHours != 0 {
 		t.Errorf("%d users, teams %+v", len(w.Users), w.Teams)
 	}
 }
@@ -179,9 +186,10 @@ func TestCoverage(t *testing.T) {
 		length time.Duration
 		want   float64
 	}{
-		"one host":                  {[]*dayPast{day(from, 43200)}, nil, 24 * time.Hour, 0.5},
-		"two":                       {[]*dayPast{day(from, 43200, 0)}, nil, 24 * time.Hour, 0.25},
-		"one that sent nothing":     {[]*dayPast{day(from, 43200)}, []board.Host{{Name: "gpu0"}, {Name: "new"}}, 24 * time.Hour, 0.25},
+		"one host": {[]*dayPast{day(from, 43200)}, nil, 24 * time.Hour, 0.5},
+		"two":      {[]*dayPast{day(from, 43200, 0)}, nil, 24 * time.Hour, 0.25},
+		"one that sent nothing": {[]*dayPast{day(from, 43200)}, []board.Host{{Name: "gpu0"}, {Name: "new"}},
+			24 * time.Hour, 0.25},
 		"days before":               {[]*dayPast{day(from.Add(-1), 86400), day(from, 21600)}, nil, 24 * time.Hour, 0.25},
 		"more than there was":       {[]*dayPast{day(from, 86400)}, nil, 12 * time.Hour, 1},
 		"no host":                   {nil, nil, 24 * time.Hour, 0},
@@ -205,7 +213,9 @@ func TestManyHostsAreAddedUpDayByDay(t *testing.T) {
 	for _, ago := range []time.Duration{6 * 24 * time.Hour, 0} {
 		at := now.Add(-ago)
 		sample := snapshot.Sample{Seq: 1, At: at, GPUs: []snapshot.GPUSample{{UUID: "GPU-1", Utilization: new(50)}}}
-		if err := store.IngestAll(t.Context(), at, []history.Batch{{Host: "gpu01", Boot: ago.String(), Samples: []snapshot.Sample{sample}}}); err != nil {
+		if err := store.IngestAll(t.Context(), at, []history.Batch{{
+			Host: "gpu01", Boot: ago.String(), Samples: []snapshot.Sample{sample},
+		}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -227,10 +237,15 @@ func TestManyHostsAreAddedUpDayByDay(t *testing.T) {
 
 func TestHoursOfADay(t *testing.T) {
 	start := time.Date(2026, 11, 18, 0, 0, 0, 0, time.UTC)
-	for length, last := range map[time.Duration]time.Duration{24 * time.Hour: time.Hour, 23*time.Hour + 30*time.Minute: 30 * time.Minute, 25 * time.Hour: time.Hour} {
+	for length, last := range map[time.Duration]time.Duration{
+		24 * time.Hour:                time.Hour,
+		23*time.Hour + 30*time.Minute: 30 * time.Minute,
+		25 * time.Hour:                time.Hour,
+	} {
 		at := hoursOf(start, start.Add(length))
 		n := len(at) - 1
-		if !at[0].Equal(start) || !at[n].Equal(start.Add(length)) || at[n].Sub(at[n-1]) != last || at[1].Sub(at[0]) != time.Hour {
+		if !at[0].Equal(start) || !at[n].Equal(start.Add(length)) || at[n].Sub(at[n-1]) != last ||
+			at[1].Sub(at[0]) != time.Hour {
 			t.Errorf("a day of %v: %v", length, at)
 		}
 	}
@@ -242,14 +257,17 @@ func TestHeat(t *testing.T) {
 	day := func(days int, held, free, utilization float64) *dayPast {
 		d := &dayPast{Start: from.AddDate(0, 0, days), End: from.AddDate(0, 0, days+1)}
 		for range 24 {
-			d.Steps = append(d.Steps, render.FleetStep{Reported: new(held + free), Held: &held, Free: &free, Utilization: &utilization})
+			d.Steps = append(d.Steps, render.FleetStep{
+				Reported: new(held + free), Held: &held, Free: &free, Utilization: &utilization,
+			})
 		}
 		d.Steps[7] = render.FleetStep{} // nobody has seen it
 		return d
 	}
 	days := []*dayPast{day(-7, 9, 9, 9), day(0, 3, 1, 50), day(7, 1, 1, 20)}
 	cells := heat(days, from, from.AddDate(0, 0, 7).Add(12*time.Hour), time.UTC)
-	both, one := render.HeatHour{KnownHours: 6, Held: new(100 * 4.0 / 6), Utilization: new(240.0 / 6)}, render.HeatHour{KnownHours: 4, Held: new(75.0), Utilization: new(50.0)}
+	both, one := render.HeatHour{KnownHours: 6, Held: new(100 * 4.0 / 6), Utilization: new(240.0 / 6)},
+		render.HeatHour{KnownHours: 4, Held: new(75.0), Utilization: new(50.0)}
 	for hour, want := range map[int]render.HeatHour{0: both, 7: {}, 11: both, 12: one, 23: one} {
 		if d := cmp.Diff(want, cells[time.Wednesday][hour]); d != "" {
 			t.Errorf("hour %d (-want +got):\n%s", hour, d)
@@ -271,7 +289,10 @@ func TestChartsThatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := &board.Board{Hosts: []board.Host{{Name: "gpu01"}}}
-	for name, fleet := range map[string]*fleetFile{"nothing known": nil, "the fleet known": {Past: &render.FleetPast{}, Done: now}} {
+	for name, fleet := range map[string]*fleetFile{
+		"nothing known":   nil,
+		"the fleet known": {Past: &render.FleetPast{}, Done: now},
+	} {
 		g := &Generator{opt: Options{State: t.TempDir(), History: store, About: render.Site{Zone: time.UTC}}, fleet: fleet}
 		past, problems := g.pageHistory(t.Context(), now, b, func(name string) string { return name }, &memory{})
 		if len(problems) != 1 || problems[0].Code != "history:unreadable" || (past.Fleet != nil) != (fleet != nil) {

@@ -198,7 +198,8 @@ func TestDaysOfTheSite(t *testing.T) {
 			for at := from; at.Before(end); at = at.Add(2 * time.Minute) {
 				l.seq++
 				batch.Samples = append(batch.Samples, snapshot.Sample{Seq: l.seq, At: at, GPUs: []snapshot.GPUSample{{
-					Index: 0, UUID: "GPU-1", Utilization: &busy, Power: &watts, MemoryUsed: &memory, Users: []snapshot.UserMemory{{User: "ada", Memory: memory}},
+					Index: 0, UUID: "GPU-1", Utilization: &busy, Power: &watts, MemoryUsed: &memory,
+					Users: []snapshot.UserMemory{{User: "ada", Memory: memory}},
 				}}})
 			}
 			if err := l.store.IngestAll(t.Context(), end, []history.Batch{batch}); err != nil {
@@ -298,7 +299,8 @@ func TestChartsStayOnTheSite(t *testing.T) {
 	charts := func() (pages map[string]string) {
 		pages = map[string]string{}
 		for _, name := range y.names {
-			for _, path := range []string{render.ChartsPath("", name), render.ChartsPath("", name) + ".gz", "api/v1/hosts/" + name + "/history.json"} {
+			for _, path := range []string{render.ChartsPath("", name), render.ChartsPath("", name) + ".gz",
+				"api/v1/hosts/" + name + "/history.json"} {
 				if data, err := os.ReadFile(y.path("site", path)); err == nil {
 					pages[path] = string(data)
 				}
@@ -405,7 +407,8 @@ func TestNoRankingOfUnknownUsers(t *testing.T) {
 		for i, user := range []string{"ada", "ci", "averyver+", "root", ""} {
 			memory := int64(20000)
 			sample.GPUs = append(sample.GPUs, snapshot.GPUSample{
-				Index: i, UUID: fmt.Sprint("GPU-", i), MemoryUsed: &memory, Users: []snapshot.UserMemory{{User: user, Memory: memory}},
+				Index: i, UUID: fmt.Sprint("GPU-", i), MemoryUsed: &memory,
+				Users: []snapshot.UserMemory{{User: user, Memory: memory}},
 			})
 		}
 		batch.Samples = append(batch.Samples, sample)

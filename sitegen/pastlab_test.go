@@ -49,7 +49,8 @@ const pastStep = time.Minute
 func newPastLab(t *testing.T, zone string, from, until time.Time, names ...string) *pastLab {
 	t.Helper()
 	z := need.Zone(t, zone)
-	l := &pastLab{t: t, dir: t.TempDir(), fleet: demo.New(3, from.Add(-90*24*time.Hour)), zone: z, boot: "11111111-aaaa-4aaa-8aaa-aaaaaaaaaaaa",
+	l := &pastLab{t: t, dir: t.TempDir(), fleet: demo.New(3, from.Add(-90*24*time.Hour)), zone: z,
+		boot:  "11111111-aaaa-4aaa-8aaa-aaaaaaaaaaaa",
 		users: map[string]float64{}, host: map[string]*hostTruth{}, hours: map[time.Time]*hourTruth{}}
 	for _, name := range names {
 		l.hosts = append(l.hosts, inventory.Host{Name: name})
@@ -60,7 +61,8 @@ func newPastLab(t *testing.T, zone string, from, until time.Time, names ...strin
 		t.Fatal(err)
 	}
 	var err error
-	if l.store, err = history.Open(t.Context(), filepath.Join(l.dir, "state", "history.db"), from, history.Options{}); err != nil {
+	if l.store, err = history.Open(t.Context(), filepath.Join(l.dir, "state", "history.db"), from,
+		history.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.store.Close() })
@@ -70,12 +72,15 @@ func newPastLab(t *testing.T, zone string, from, until time.Time, names ...strin
 func (l *pastLab) generator() *sitegen.Generator {
 	l.t.Helper()
 	g, err := sitegen.New(sitegen.Options{
-		Data: filepath.Join(l.dir, "data"), Site: filepath.Join(l.dir, "site"), State: filepath.Join(l.dir, "state"), History: l.store,
+		Data: filepath.Join(l.dir, "data"), Site: filepath.Join(l.dir, "site"), State: filepath.Join(l.dir, "state"),
+		History: l.store,
 		Inventory: func(_ context.Context, now time.Time, _ inventory.Known) inventory.Inventory {
 			return inventory.Inventory{Hosts: l.hosts, AsOf: now}
 		},
 		Settings: board.Settings{ServiceAccounts: []string{"ci"}},
-		About:    render.Site{Zone: l.zone, Interval: 20 * time.Second, Energy: render.Energy{Price: 0.25, Currency: "EUR", CO2Grams: 60}},
+		About: render.Site{
+			Zone: l.zone, Interval: 20 * time.Second, Energy: render.Energy{Price: 0.25, Currency: "EUR", CO2Grams: 60},
+		},
 	})
 	if err != nil {
 		l.t.Fatal(err)
@@ -99,7 +104,9 @@ func (l *pastLab) write(name string, content []byte, err error) {
 
 // collect makes the samples of a host from from up to until, and adds the truth
 // of that time up. wrong is how far the node's clock is off.
-func (l *pastLab) collect(host string, from, until time.Time, wrong time.Duration) (samples []snapshot.Sample, last *snapshot.Snapshot) {
+func (l *pastLab) collect(
+	host string, from, until time.Time, wrong time.Duration,
+) (samples []snapshot.Sample, last *snapshot.Snapshot) {
 	truth, part := l.host[host], pastStep.Hours()
 	for at := from; at.Before(until); at = at.Add(pastStep) {
 		l.seq++
@@ -244,9 +251,13 @@ func TestPastCountsACardOnce(t *testing.T) {
 		{name: "a card that moves", lists: map[string]func(int) bool{"gpu01": first, "gpu02": second}, hours: 1},
 		{name: "one that moves while its host is cut off", lists: map[string]func(int) bool{"gpu01": first, "gpu02": second},
 			late: func(minute int) bool { return minute >= 10 && minute < minutes/2 }, hours: 1},
-		{name: "one that moves when its host is switched off", lists: map[string]func(int) bool{"gpu01": first, "gpu02": second}, silent: true,
+		{name: "one that moves when its host is switched off",
+			lists: map[string]func(int) bool{"gpu01": first, "gpu02": second}, silent: true,
 			late: func(minute int) bool { return minute >= 10 && minute < minutes/2-1 }, hours: 1},
-		{name: "slices of one card", lists: map[string]func(int) bool{"gpu01": always, "gpu02": always}, sliced: true, hours: 2},
+		{
+			name: "slices of one card", lists: map[string]func(int) bool{"gpu01": always, "gpu02": always}, sliced: true,
+			hours: 2,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -262,16 +273,21 @@ func TestPastCountsACardOnce(t *testing.T) {
 					if test.silent && i == 0 && !has {
 						continue
 					}
-					snap := &snapshot.Snapshot{Schema: snapshot.Schema, Host: h.Name, BootID: l.boot, Seq: uint64(minute + 1), CollectedAt: snapshot.TimeOf(at.Add(time.Duration(i) * time.Second)),
+					snap := &snapshot.Snapshot{Schema: snapshot.Schema, Host: h.Name, BootID: l.boot, Seq: uint64(minute + 1),
+						CollectedAt:     snapshot.TimeOf(at.Add(time.Duration(i) * time.Second)),
 						IntervalSeconds: 60, GPUs: []snapshot.GPU{}, GPUsComplete: true, Processes: []snapshot.Process{}}
 					if has {
-						card := snapshot.GPU{UUID: "GPU-A", Name: "NVIDIA A100", Health: snapshot.HealthOK, MemoryTotal: new(int64(40960)), MemoryUsed: new(int64(20000)), Readings: snapshot.Readings{UtilizationGPU: new(90)}}
+						card := snapshot.GPU{
+							UUID: "GPU-A", Name: "NVIDIA A100", Health: snapshot.HealthOK, MemoryTotal: new(int64(40960)),
+							MemoryUsed: new(int64(20000)), Readings: snapshot.Readings{UtilizationGPU: new(90)},
+						}
 						if test.sliced {
 							card.MIGMode = "Enabled"
 							card.MIGDevices = []snapshot.MIGDevice{{UUID: "MIG-" + h.Name, Profile: "3g.20gb"}}
 						}
 						snap.GPUs = append(snap.GPUs, card)
-						snap.Processes = append(snap.Processes, snapshot.Process{GPUUUID: "GPU-A", PID: 77, Type: snapshot.Compute, User: "kai", UID: new(int64(1001)),
+						snap.Processes = append(snap.Processes, snapshot.Process{GPUUUID: "GPU-A", PID: 77, Type: snapshot.Compute,
+							User: "kai", UID: new(int64(1001)),
 							Program: "python3", UsedMemory: new(int64(20000)), Alive: new(true)})
 					}
 					if i == 0 && test.late != nil && test.late(minute) {
@@ -324,22 +340,26 @@ func TestHoursOfAHostAddUp(t *testing.T) {
 		var last *snapshot.Snapshot
 		kind := [gpus]int{r.IntN(3), r.IntN(3), r.IntN(3)}
 		for minute := range minutes {
-			s := &snapshot.Snapshot{Schema: snapshot.Schema, Host: host, BootID: l.boot, Seq: uint64(minute + 1), IntervalSeconds: 60,
-				CollectedAt: snapshot.TimeOf(from.Add(time.Duration(minute) * time.Minute)), GPUsComplete: true, Processes: []snapshot.Process{}}
+			s := &snapshot.Snapshot{Schema: snapshot.Schema, Host: host, BootID: l.boot, Seq: uint64(minute + 1),
+				IntervalSeconds: 60,
+				CollectedAt:     snapshot.TimeOf(from.Add(time.Duration(minute) * time.Minute)), GPUsComplete: true,
+				Processes: []snapshot.Process{}}
 			for i := range gpus {
 				if r.IntN(8) == 0 {
 					kind[i] = r.IntN(3)
 				}
 				g := snapshot.GPU{Index: i, UUID: fmt.Sprintf("GPU-%s-%d", host, i), Name: "NVIDIA A100", Health: snapshot.HealthOK,
-					MemoryTotal: new(int64(40960)), MemoryUsed: new(int64(20000)), Readings: snapshot.Readings{UtilizationGPU: new(90)}}
+					MemoryTotal: new(int64(40960)), MemoryUsed: new(int64(20000)),
+					Readings: snapshot.Readings{UtilizationGPU: new(90)}}
 				switch kind[i] {
 				case 0:
 					free[host] += 1. / 60
 					g.MemoryUsed, g.UtilizationGPU = new(int64(0)), new(0)
 				case 1:
 					held[host] += 1. / 60
-					s.Processes = append(s.Processes, snapshot.Process{GPU: i, GPUUUID: g.UUID, PID: 77 + i, Type: snapshot.Compute, User: "kai",
-						UID: new(int64(1001)), Program: "python3", UsedMemory: new(int64(20000)), Alive: new(true)})
+					s.Processes = append(s.Processes, snapshot.Process{GPU: i, GPUUUID: g.UUID, PID: 77 + i, Type: snapshot.Compute,
+						User: "kai",
+						UID:  new(int64(1001)), Program: "python3", UsedMemory: new(int64(20000)), Alive: new(true)})
 				default:
 					unknown[host] += 1. / 60
 					g.ProcessesUnknown = "Insufficient Permissions"

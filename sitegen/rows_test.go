@@ -25,10 +25,12 @@ func TestAKnownGPUKeepsItsRow(t *testing.T) {
 		next := func(cards string, complete bool) *board.Board {
 			t.Helper()
 			at = at.Add(20 * time.Second)
-			s := &snapshot.Snapshot{Schema: snapshot.Schema, Host: "gpu01", BootID: "b", Seq: uint64(at.Unix()), CollectedAt: snapshot.TimeOf(at),
+			s := &snapshot.Snapshot{Schema: snapshot.Schema, Host: "gpu01", BootID: "b", Seq: uint64(at.Unix()),
+				CollectedAt:     snapshot.TimeOf(at),
 				IntervalSeconds: 20, GPUsComplete: complete, Processes: []snapshot.Process{}}
 			for i, letter := range cards {
-				s.GPUs = append(s.GPUs, snapshot.GPU{Index: i, UUID: "GPU-" + strings.Repeat(string(letter), 8), Name: "NVIDIA A100", Health: snapshot.HealthOK,
+				s.GPUs = append(s.GPUs, snapshot.GPU{Index: i, UUID: "GPU-" + strings.Repeat(string(letter), 8),
+					Name: "NVIDIA A100", Health: snapshot.HealthOK,
 					MemoryTotal: new(int64(40960)), MemoryUsed: new(int64(4)), Readings: snapshot.Readings{UtilizationGPU: new(0)}})
 			}
 			raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: "gpu01", BootID: "b", Snapshot: s})
@@ -91,10 +93,13 @@ func TestAKnownGPUKeepsItsRow(t *testing.T) {
 		}
 		site := l.site()
 		moved := "the booking of GPU 2 of gpu01 means the card GPU-cccccccc, which is number 1 now"
-		if !strings.Contains(site["health.json"], moved) || !strings.Contains(site["index.html"], "comments.json:2:18") || !strings.Contains(site["api/v1/bookings.json"], `"gpus":[1]`) {
+		if !strings.Contains(site["health.json"], moved) || !strings.Contains(site["index.html"], "comments.json:2:18") ||
+			!strings.Contains(site["api/v1/bookings.json"], `"gpus":[1]`) {
 			t.Errorf("restart %v: the site does not say that the booking is of number 1 now", restart)
 		}
-		if b := next("abcd", true); states(b) != "free free booked free" || slices.ContainsFunc(b.Problems, func(p snapshot.Problem) bool { return p.Code == "booking:moved" || p.Code == "gpu:missing" }) {
+		if b := next("abcd", true); states(b) != "free free booked free" ||
+			slices.ContainsFunc(b.Problems,
+				func(p snapshot.Problem) bool { return p.Code == "booking:moved" || p.Code == "gpu:missing" }) {
 			t.Errorf("restart %v: it is back, and the board is %s with %+v", restart, states(b), b.Problems)
 		}
 		back := 0
@@ -112,7 +117,8 @@ func TestAKnownGPUKeepsItsRow(t *testing.T) {
 // A host that sends news without any GPU is not one that never sent any.
 func TestSnapshotWithoutGPUs(t *testing.T) {
 	l := &lab{t: t, dir: t.TempDir(), hosts: []string{"gpu01", "gpu02"}}
-	s := &snapshot.Snapshot{Schema: snapshot.Schema, Host: "gpu01", BootID: "b", Seq: 1, CollectedAt: snapshot.TimeOf(start), IntervalSeconds: 20,
+	s := &snapshot.Snapshot{Schema: snapshot.Schema, Host: "gpu01", BootID: "b", Seq: 1,
+		CollectedAt: snapshot.TimeOf(start), IntervalSeconds: 20,
 		Errors: []snapshot.Problem{{Code: "smi:missing", Message: "there is no nvidia-smi"}}}
 	raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: "gpu01", BootID: "b", Snapshot: s})
 	if err != nil {
@@ -121,7 +127,8 @@ func TestSnapshotWithoutGPUs(t *testing.T) {
 	l.write("data/drop/gpu01/latest.json.gz", string(raw))
 	l.generate(start)
 	site := l.site()
-	if p := site["hosts/gpu01/index.html"]; strings.Contains(p, "has sent nothing yet") || !strings.Contains(p, "none of its GPUs is known yet") {
+	if p := site["hosts/gpu01/index.html"]; strings.Contains(p, "has sent nothing yet") ||
+		!strings.Contains(p, "none of its GPUs is known yet") {
 		t.Error("the page of gpu01 says that nothing ever came")
 	}
 	if p := site["hosts/gpu02/index.html"]; !strings.Contains(p, "has sent nothing yet") {

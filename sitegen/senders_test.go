@@ -41,7 +41,9 @@ func (l *lab) send(p pushed) {
 		s.Node.Interfaces = []snapshot.Interface{{Name: "lo", Addrs: []string{"127.0.0.1/8"}},
 			{Name: "docker0", Addrs: []string{"172.17.0.1/16"}}, {Name: "eth0", Addrs: []string{"192.0.2." + p.machine + "/24"}}}
 	}
-	raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: "atlas", BootID: s.BootID, Snapshot: &s, Samples: []snapshot.Sample{s.Sample()}})
+	raw, err := snapshot.EncodeBundle(&snapshot.Bundle{
+		Host: "atlas", BootID: s.BootID, Snapshot: &s, Samples: []snapshot.Sample{s.Sample()},
+	})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -77,42 +79,56 @@ func TestOrderOfSnapshots(t *testing.T) {
 		pushes []pushed
 	}{
 		{"an older number of the same boot", []pushed{
-			{firstBoot, 12, 0, "", 12, ""}, {firstBoot, 11, -20 * time.Second, "", 12, replayed}, {firstBoot, 11, -20 * time.Second, "", 12, replayed},
+			{firstBoot, 12, 0, "", 12, ""}, {firstBoot, 11, -20 * time.Second, "", 12, replayed},
+			{firstBoot, 11, -20 * time.Second, "", 12, replayed},
 			{firstBoot, 13, 20 * time.Second, "", 13, ""}}},
 		{"an older number with a later moment, from before the clock was set back", []pushed{
-			{firstBoot, 12, 0, "", 12, ""}, {firstBoot, 11, 30 * time.Second, "", 12, replayed}, {firstBoot, 10, 50 * time.Second, "", 12, replayed}}},
+			{firstBoot, 12, 0, "", 12, ""}, {firstBoot, 11, 30 * time.Second, "", 12, replayed},
+			{firstBoot, 10, 50 * time.Second, "", 12, replayed}}},
 		{"older numbers that rise", []pushed{
-			{firstBoot, 12, 0, "", 12, ""}, {firstBoot, 9, -time.Minute, "", 12, replayed}, {firstBoot, 10, -40 * time.Second, "", 12, replayed},
+			{firstBoot, 12, 0, "", 12, ""}, {firstBoot, 9, -time.Minute, "", 12, replayed},
+			{firstBoot, 10, -40 * time.Second, "", 12, replayed},
 			{firstBoot, 11, -20 * time.Second, "", 12, replayed}}},
 		{"the clock is set back", []pushed{
-			{firstBoot, 12, 0, "", 12, ""}, {firstBoot, 13, -time.Hour, "", 13, ""}, {firstBoot, 14, -59 * time.Minute, "", 14, ""}}},
+			{firstBoot, 12, 0, "", 12, ""}, {firstBoot, 13, -time.Hour, "", 13, ""},
+			{firstBoot, 14, -59 * time.Minute, "", 14, ""}}},
 		{"a reboot", []pushed{
-			{firstBoot, 12, 0, "", 12, ""}, {secondBoot, 1, 20 * time.Second, "", 1, ""}, {secondBoot, 2, 40 * time.Second, "", 2, ""}}},
+			{firstBoot, 12, 0, "", 12, ""}, {secondBoot, 1, 20 * time.Second, "", 1, ""},
+			{secondBoot, 2, 40 * time.Second, "", 2, ""}}},
 		{"a snapshot from before the reboot", []pushed{
 			{firstBoot, 12, 0, "", 12, ""}, {secondBoot, 1, 20 * time.Second, "", 1, ""}, {firstBoot, 12, 0, "", 1, replayed},
 			{secondBoot, 2, 40 * time.Second, "", 2, ""}}},
 		{"one that was never seen, from before the reboot", []pushed{
-			{firstBoot, 12, 0, "", 12, ""}, {secondBoot, 1, 20 * time.Second, "", 1, ""}, {firstBoot, 13, 10 * time.Second, "", 1, replayed},
+			{firstBoot, 12, 0, "", 12, ""}, {secondBoot, 1, 20 * time.Second, "", 1, ""},
+			{firstBoot, 13, 10 * time.Second, "", 1, replayed},
 			{firstBoot, 13, 10 * time.Second, "", 1, replayed}}},
 		{"one of a boot that was never seen", []pushed{
-			{secondBoot, 12, 0, "", 12, ""}, {firstBoot, 40, -time.Hour, "", 12, replayed}, {firstBoot, 40, -time.Hour, "", 12, replayed},
+			{secondBoot, 12, 0, "", 12, ""}, {firstBoot, 40, -time.Hour, "", 12, replayed},
+			{firstBoot, 40, -time.Hour, "", 12, replayed},
 			{secondBoot, 13, 20 * time.Second, "", 13, ""}}},
 		{"a clock that was set back during a reboot", []pushed{
-			{firstBoot, 12, 0, "", 12, ""}, {secondBoot, 1, -time.Hour, "", 12, replayed}, {secondBoot, 2, -time.Hour + 20*time.Second, "", 2, ""},
+			{firstBoot, 12, 0, "", 12, ""}, {secondBoot, 1, -time.Hour, "", 12, replayed},
+			{secondBoot, 2, -time.Hour + 20*time.Second, "", 2, ""},
 			{secondBoot, 3, -time.Hour + 40*time.Second, "", 3, ""}}},
 		{"a clock that was ahead is right after the reboot", []pushed{
-			{firstBoot, 12, 5 * time.Hour, "", 12, ""}, {secondBoot, 1, 20 * time.Second, "", 1, ""}, {secondBoot, 2, 40 * time.Second, "", 2, ""}}},
+			{firstBoot, 12, 5 * time.Hour, "", 12, ""}, {secondBoot, 1, 20 * time.Second, "", 1, ""},
+			{secondBoot, 2, 40 * time.Second, "", 2, ""}}},
 		{"two machines in turns", []pushed{
-			{firstBoot, 12, 0, "7", 12, ""}, {secondBoot, 50, 10 * time.Second, "9", 50, ""}, {firstBoot, 13, 20 * time.Second, "7", 13, twins},
+			{firstBoot, 12, 0, "7", 12, ""}, {secondBoot, 50, 10 * time.Second, "9", 50, ""},
+			{firstBoot, 13, 20 * time.Second, "7", 13, twins},
 			{secondBoot, 51, 30 * time.Second, "9", 51, twins}, {firstBoot, 14, 40 * time.Second, "7", 14, twins}}},
 		{"two machines, one with a clock that is behind", []pushed{
-			{firstBoot, 12, 0, "7", 12, ""}, {secondBoot, 50, -time.Hour, "9", 12, replayed}, {secondBoot, 51, -time.Hour, "9", 51, ""},
+			{firstBoot, 12, 0, "7", 12, ""}, {secondBoot, 50, -time.Hour, "9", 12, replayed},
+			{secondBoot, 51, -time.Hour, "9", 51, ""},
 			{firstBoot, 13, 50 * time.Second, "7", 13, twins}}},
 		{"two containers of one machine, with GPUs of their own", []pushed{
-			{firstBoot, 12, 0, "7", 12, ""}, {firstBoot, 10, 10 * time.Second, "9", 10, ""}, {firstBoot, 13, 20 * time.Second, "7", 13, twins}}},
+			{firstBoot, 12, 0, "7", 12, ""}, {firstBoot, 10, 10 * time.Second, "9", 10, ""},
+			{firstBoot, 13, 20 * time.Second, "7", 13, twins}}},
 		{"a reboot loop", []pushed{
-			{"aaaaaaaa-1", 1, 0, "", 1, ""}, {"bbbbbbbb-1", 2, 20 * time.Second, "", 2, ""}, {"cccccccc-1", 1, 40 * time.Second, "", 1, ""},
-			{"dddddddd-1", 2, 60 * time.Second, "", 2, ""}, {"eeeeeeee-1", 1, 80 * time.Second, "", 1, ""}, {"ffffffff-1", 2, 100 * time.Second, "", 2, ""}}},
+			{"aaaaaaaa-1", 1, 0, "", 1, ""}, {"bbbbbbbb-1", 2, 20 * time.Second, "", 2, ""},
+			{"cccccccc-1", 1, 40 * time.Second, "", 1, ""},
+			{"dddddddd-1", 2, 60 * time.Second, "", 2, ""}, {"eeeeeeee-1", 1, 80 * time.Second, "", 1, ""},
+			{"ffffffff-1", 2, 100 * time.Second, "", 2, ""}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			l := newLab(t)
@@ -140,14 +156,17 @@ func TestTwoSendersOfOneHostAreReported(t *testing.T) {
 	var r sitegen.Report
 	for i, boot := range []string{firstBoot, secondBoot, firstBoot} {
 		at = time.Duration(i) * 20 * time.Second
-		l.send(pushed{boot: boot, seq: uint64(10 + i), at: at, machine: map[string]string{firstBoot: "7", secondBoot: "9"}[boot]})
+		l.send(pushed{
+			boot: boot, seq: uint64(10 + i), at: at, machine: map[string]string{firstBoot: "7", secondBoot: "9"}[boot],
+		})
 		r = l.generate(start.Add(at))
 	}
 	p := ordered(r, "atlas")
 	if p == nil || p.Code != "host:twins" {
 		t.Fatalf("the problem is %+v, want host:twins", p)
 	}
-	for _, want := range []string{"aaaaaaaa", "bbbbbbbb", "192.0.2.7", "192.0.2.9", "GPU-7-0", "GPU-9-0", "gpuboard check NAME"} {
+	for _, want := range []string{"aaaaaaaa", "bbbbbbbb", "192.0.2.7", "192.0.2.9", "GPU-7-0", "GPU-9-0",
+		"gpuboard check NAME"} {
 		if !strings.Contains(p.Message, want) {
 			t.Errorf("%q does not say %s", p.Message, want)
 		}
@@ -192,7 +211,9 @@ func TestReplayOverLateNews(t *testing.T) {
 		p.boot = firstBoot
 		l.send(p)
 		h := hostOf(l.generate(start.Add(time.Duration(i)*20*time.Second)).Board, "atlas")
-		if i > 0 && (h.Driver != "1.2" || !slices.ContainsFunc(h.Problems, func(q snapshot.Problem) bool { return q.Code == "clock:behind" })) {
+		if i > 0 &&
+			(h.Driver != "1.2" ||
+				!slices.ContainsFunc(h.Problems, func(q snapshot.Problem) bool { return q.Code == "clock:behind" })) {
 			t.Errorf("generation %d: snapshot %s, problems %+v", i, h.Driver, h.Problems)
 		}
 	}
@@ -204,7 +225,12 @@ func TestImpossibleNumber(t *testing.T) {
 	l.hosts = []string{"atlas"}
 	l.send(pushed{boot: firstBoot, seq: 12})
 	l.generate(start)
-	for i, p := range []pushed{{seq: 1e14, shown: 12, code: "bad:parse"}, {seq: 13, shown: 13}, {seq: uint64(start.Unix()) + 1000, shown: 13, code: "bad:parse"}, {seq: 14, shown: 14}} {
+	for i, p := range []pushed{
+		{seq: 1e14, shown: 12, code: "bad:parse"},
+		{seq: 13, shown: 13},
+		{seq: uint64(start.Unix()) + 1000, shown: 13, code: "bad:parse"},
+		{seq: 14, shown: 14},
+	} {
 		at := time.Duration(i+1) * 20 * time.Second
 		p.boot, p.at = firstBoot, at
 		l.send(p)

@@ -62,7 +62,9 @@ func (l *lab) push(at time.Time, hosts ...string) {
 	l.t.Helper()
 	for _, host := range hosts {
 		s := l.fleet.Snapshot(host, at)
-		raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: host, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
+		raw, err := snapshot.EncodeBundle(&snapshot.Bundle{
+			Host: host, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()},
+		})
 		if err != nil {
 			l.t.Fatal(err)
 		}
@@ -251,7 +253,8 @@ func TestGarbageKeepsLastGoodAcrossRestarts(t *testing.T) {
 			b := l.generate(start.Add(10 * time.Second)).Board
 			h := hostOf(b, "atlas")
 			if len(h.GPUs) != len(good.GPUs) || !h.SnapshotAt.Equal(good.SnapshotAt) {
-				t.Errorf("%d GPUs as of %v, want the last good %d as of %v", len(h.GPUs), h.SnapshotAt, len(good.GPUs), good.SnapshotAt)
+				t.Errorf("%d GPUs as of %v, want the last good %d as of %v",
+					len(h.GPUs), h.SnapshotAt, len(good.GPUs), good.SnapshotAt)
 			}
 			if !slices.ContainsFunc(h.Problems, func(p snapshot.Problem) bool { return strings.HasPrefix(p.Code, "bad:") }) {
 				t.Errorf("problems %v, want one that says what is bad", h.Problems)
@@ -349,7 +352,8 @@ func TestWordsOfASite(t *testing.T) {
 	l.write("templates/words/en.json", `{"free": "frei", "code.booking:date": "Kein Datum in Zeile {line}"}`)
 	l.generate(start, func(o *sitegen.Options) { o.Templates = l.path("templates") })
 	site := l.site()
-	if index := site["index.html"]; !strings.Contains(index, ">frei<") || strings.Contains(index, ">free<") || !strings.Contains(index, ">busy<") {
+	if index := site["index.html"]; !strings.Contains(index, ">frei<") || strings.Contains(index, ">free<") ||
+		!strings.Contains(index, ">busy<") {
 		t.Error("the index does not say frei for free, and busy for busy as before")
 	}
 	if !regexp.MustCompile(`Kein Datum in Zeile \d`).MatchString(site["index.html"]) {
@@ -404,7 +408,9 @@ func TestPrivateDirectoriesStayOutsideTheSite(t *testing.T) {
 			t.Errorf("data %s and state %s inside site %s were accepted", o.Data, o.State, o.Site)
 		}
 	}
-	if _, err := sitegen.New(sitegen.Options{Data: filepath.Join(dir, "site-data"), Site: filepath.Join(dir, "site"), State: filepath.Join(dir, "..state")}); err != nil {
+	if _, err := sitegen.New(sitegen.Options{
+		Data: filepath.Join(dir, "site-data"), Site: filepath.Join(dir, "site"), State: filepath.Join(dir, "..state"),
+	}); err != nil {
 		t.Errorf("names that only begin alike were refused: %v", err)
 	}
 }
@@ -430,7 +436,8 @@ func TestNoticeAndHostNotes(t *testing.T) {
 	l.write("data/hosts/atlas.md", "the *loud* one")
 	l.generate(start)
 	site := l.site()
-	if !strings.Contains(site["index.html"], "<strong>Power</strong>") || strings.Contains(site["index.html"], "alert(1)</script>") {
+	if !strings.Contains(site["index.html"], "<strong>Power</strong>") ||
+		strings.Contains(site["index.html"], "alert(1)</script>") {
 		t.Error("the notice is not on the page as Markdown without HTML")
 	}
 	if !strings.Contains(site["hosts/atlas/index.html"], "<em>loud</em>") {

@@ -26,11 +26,17 @@ func TestSummary(t *testing.T) {
 			{Name: "new", State: board.Never},
 			{Name: "well", State: board.Up},
 		},
-		Totals: board.Totals{Hosts: 3, GPUs: board.Count{All: 3, HeldIdle: 1, ByState: map[board.State]int{board.Free: 2, board.Lost: 1}}},
+		Totals: board.Totals{Hosts: 3, GPUs: board.Count{
+			All: 3, HeldIdle: 1, ByState: map[board.State]int{board.Free: 2, board.Lost: 1},
+		}},
 		Models: []board.Model{{Name: "A100", Total: 3, Free: 2}},
 		Users:  []board.User{{Name: "kai", Holding: using(1)}, {Name: "mira", Holding: using(2.5)}, {Name: "eva"}},
 	}
-	log := []events.Event{{Kind: events.GPULost, At: at.Add(-time.Hour)}, {Kind: events.HostDown, At: at.Add(-47 * time.Hour)}, {Kind: events.GPULost, At: at.Add(-2 * time.Hour)}}
+	log := []events.Event{
+		{Kind: events.GPULost, At: at.Add(-time.Hour)},
+		{Kind: events.HostDown, At: at.Add(-47 * time.Hour)},
+		{Kind: events.GPULost, At: at.Add(-2 * time.Hour)},
+	}
 	want := `2 of 3 GPUs are free on 3 hosts, 1 lost, 1 held and idle
 Free by model: A100 2 of 3
 Free now: atlas 0,2
@@ -45,16 +51,20 @@ In the last 24 h: 2 gpu-lost`
 	b.Totals.Slices = board.Count{All: 4, HeldIdle: 1, ByState: map[board.State]int{board.Free: 1, board.Booked: 2}}
 	b.Users[0].Slices, b.Users[2].Slices = using(1), using(0.5)
 	first, _, _ := strings.Cut(summary(b, log, time.UTC), "\n")
-	if want := "2 of 3 GPUs and 1 of 4 MIG slices are free on 3 hosts, 2 MIG booked, 1 lost, 1 + 1 MIG held and idle"; first != want {
+	if want := "2 of 3 GPUs and 1 of 4 MIG slices are free on 3 hosts, 2 MIG booked, 1 lost, 1 + 1 MIG " +
+		"held and idle"; first != want {
 		t.Errorf("with slices %s\nwant %s", first, want)
 	}
-	if got, want := summary(b, log, time.UTC), "GPUs in use by: mira 2.5, kai 1.0 + 1.0 MIG, eva 0.5 MIG\n"; !strings.Contains(got, want) {
+	if got, want := summary(b, log,
+		time.UTC), "GPUs in use by: mira 2.5, kai 1.0 + 1.0 MIG, eva 0.5 MIG\n"; !strings.Contains(got, want) {
 		t.Errorf("%s\nlacks %s", got, want)
 	}
 
 	// A cluster of any size, with names of any kind, fits into a message.
 	for i := range 3000 {
-		b.Hosts = append(b.Hosts, board.Host{Name: fmt.Sprint("host", i), State: board.Down, GPUs: []board.GPU{gpu(0, board.Free)}})
+		b.Hosts = append(b.Hosts, board.Host{
+			Name: fmt.Sprint("host", i), State: board.Down, GPUs: []board.GPU{gpu(0, board.Free)},
+		})
 		b.Users = append(b.Users, board.User{Name: strings.Repeat("\x1b[2J", 30), Holding: using(9)})
 		b.Models = append(b.Models, board.Model{Name: strings.Repeat("A", 120)})
 	}

@@ -50,7 +50,8 @@ func TestADropThatIsFilledIsSwept(t *testing.T) {
 	l.fill(400, 1000)
 	r := l.generate(start)
 	want := []snapshot.Problem{{Code: "drop:full", Host: l.hosts[0],
-		Message: "drop/" + l.hosts[0] + " contains 401 files and 1 MiB; the limit is 320 files and 72 MiB; 399 files with 1 MiB were removed"}}
+		Message: "drop/" + l.hosts[0] +
+			" contains 401 files and 1 MiB; the limit is 320 files and 72 MiB; 399 files with 1 MiB were removed"}}
 	if got := dropProblems(r); !slices.Equal(got, want) {
 		t.Errorf("problems %+v\nwant %+v", got, want)
 	}
@@ -88,9 +89,13 @@ func TestADropThatCannotBeSwept(t *testing.T) {
 		files, size int
 		want        string
 	}{
-		"drop:full":    {400, 1000, "contains 401 files and 1 MiB; the limit is 320 files and 72 MiB; the generator cannot remove them: read-only file system"},
-		"drop:unswept": {17, snapshot.MaxFileBytes + 1, "contains 18 files and 18 MiB; 17 of the files do not belong there; the generator cannot remove them: read-only file system"},
-		"":             {3, snapshot.MaxFileBytes + 1, ""},
+		"drop:full": {400, 1000,
+			"contains 401 files and 1 MiB; the limit is 320 files and 72 MiB; the generator cannot remove them: read-only " +
+				"file system"},
+		"drop:unswept": {17, snapshot.MaxFileBytes + 1,
+			"contains 18 files and 18 MiB; 17 of the files do not belong there; the generator cannot remove them: read-only " +
+				"file system"},
+		"": {3, snapshot.MaxFileBytes + 1, ""},
 	} {
 		t.Run(code, func(t *testing.T) {
 			l := newLab(t)
@@ -113,7 +118,8 @@ func TestADropThatCannotBeSwept(t *testing.T) {
 					}
 					continue
 				}
-				if len(got) != 1 || got[0].Code != code || got[0].Host != l.hosts[0] || !strings.HasSuffix(got[0].Message, tt.want) {
+				if len(got) != 1 || got[0].Code != code || got[0].Host != l.hosts[0] ||
+					!strings.HasSuffix(got[0].Message, tt.want) {
 					t.Errorf("problems %+v", got)
 				}
 				if s := hostOf(r.Board, l.hosts[0]).State; s != "up" {

@@ -38,7 +38,8 @@ func TestPublicSiteNamesNobody(t *testing.T) {
 	files, found := 0, map[string]bool{}
 	for dir, masked := range map[string]bool{l.path("site"): false, l.path("public"): true} {
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || strings.Contains(path, "/assets/") || strings.HasSuffix(path, ".gz") || strings.HasSuffix(path, "/schema") {
+			if err != nil || d.IsDir() || strings.Contains(path, "/assets/") || strings.HasSuffix(path, ".gz") ||
+				strings.HasSuffix(path, "/schema") {
 				return err
 			}
 			data, err := os.ReadFile(path)

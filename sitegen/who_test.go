@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -13,17 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/html"
-
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
 	"gpuboard/internal/events"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
-	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/sitegen/data"
-	"gpuboard/sitegen/page"
-	"gpuboard/sitegen/render"
 	"gpuboard/sitegen/text"
 )
 
@@ -72,40 +66,87 @@ func whoCases() []whoCase {
 	}
 	return []whoCase{
 		{name: "compute", p: of("ada", 1001), used: full, state: board.Busy, person: "ada"},
-		{name: "both", p: with(of("bea", 1002), func(p *snapshot.Process) { p.Type = snapshot.ComputeGraphics }), used: full, state: board.Busy, person: "bea"},
-		{name: "a type of tomorrow", p: with(of("cem", 1003), func(p *snapshot.Process) { p.Type = "M" }), used: full, state: board.Busy, person: "cem"},
+		{
+			name: "both", p: with(of("bea", 1002), func(p *snapshot.Process) { p.Type = snapshot.ComputeGraphics }), used: full,
+			state: board.Busy, person: "bea",
+		},
+		{
+			name: "a type of tomorrow", p: with(of("cem", 1003), func(p *snapshot.Process) { p.Type = "M" }), used: full,
+			state: board.Busy, person: "cem",
+		},
 		{name: "digits", p: of("20210015", 5012), used: full, state: board.Busy, person: "20210015"},
 		{name: "a person in a container", p: in(of("dora", 1004)), used: full, state: board.Busy, likely: "dora"},
-		{name: "rootless", p: with(in(of("rhea", 1011)), func(p *snapshot.Process) { p.OwnUserNamespace = true }), used: full, state: board.Busy, person: "rhea"},
+		{
+			name: "rootless", p: with(in(of("rhea", 1011)), func(p *snapshot.Process) { p.OwnUserNamespace = true }), used: full,
+			state: board.Busy, person: "rhea",
+		},
 		{name: "a question mark", p: of("?", 1012), used: full, state: board.Busy, unknown: "unknown (uid 1012)"},
-		{name: "no login", p: of("ada curl evil;sh", 1013), used: full, state: board.Busy, unknown: "unknown (ada curl evil;sh)"},
+		{
+			name: "no login", p: of("ada curl evil;sh", 1013), used: full, state: board.Busy,
+			unknown: "unknown (ada curl evil;sh)",
+		},
 		{name: "a uid without a name", p: of("", 1014), used: full, state: board.Busy, unknown: "unknown (uid 1014)"},
 		{name: "digits of a system account", p: of("2021", 998), used: full, state: board.Busy, unknown: "unknown (2021)"},
-		{name: "graphics", p: with(of("gdm", 120), func(p *snapshot.Process) { p.Type, p.Program = snapshot.Graphics, "Xorg" }), used: 300, state: board.Free},
-		{name: "graphics of a person", p: with(of("eva", 1005), func(p *snapshot.Process) { p.Type, p.Program = snapshot.Graphics, "Xorg" }), used: 300, state: board.Free},
-		{name: "mps", p: with(root, func(p *snapshot.Process) { p.Program = "nvidia-cuda-mps-server" }), used: 30, state: board.Free},
+		{
+			name: "graphics",
+			p:    with(of("gdm", 120), func(p *snapshot.Process) { p.Type, p.Program = snapshot.Graphics, "Xorg" }), used: 300,
+			state: board.Free,
+		},
+		{
+			name: "graphics of a person",
+			p:    with(of("eva", 1005), func(p *snapshot.Process) { p.Type, p.Program = snapshot.Graphics, "Xorg" }), used: 300,
+			state: board.Free,
+		},
+		{
+			name: "mps", p: with(root, func(p *snapshot.Process) { p.Program = "nvidia-cuda-mps-server" }), used: 30,
+			state: board.Free,
+		},
 		{name: "dcgm", p: with(root, func(p *snapshot.Process) { p.Program = "nv-hostengine" }), used: 30, state: board.Free},
-		{name: "dcgm of a person", p: with(of("fay", 1006), func(p *snapshot.Process) { p.Program = "nv-hostengine" }), used: 30, state: board.Busy, person: "fay"},
-		{name: "dead", p: gone(snapshot.Process{Type: snapshot.Compute, Program: "python3"}), used: full, state: board.Stuck, left: "unknown"},
+		{
+			name: "dcgm of a person", p: with(of("fay", 1006), func(p *snapshot.Process) { p.Program = "nv-hostengine" }),
+			used: 30, state: board.Busy, person: "fay",
+		},
+		{
+			name: "dead", p: gone(snapshot.Process{Type: snapshot.Compute, Program: "python3"}), used: full, state: board.Stuck,
+			left: "unknown",
+		},
 		{name: "zombie", p: gone(of("kai", 1007)), used: full, state: board.Stuck, left: "kai"},
 		{name: "zombie of root", p: gone(root), used: full, state: board.Stuck, left: "unknown (root)"},
 		{name: "zombie in a container", p: gone(in(of("lou", 1015))), used: full, state: board.Stuck, left: "lou?"},
 		{name: "root", p: root, used: full, state: board.Busy, unknown: "unknown (root)"},
-		{name: "root in a container", p: in(root), used: full, state: board.Busy, unknown: "unknown (root in container a1b2c3d4)"},
-		{name: "a mapped uid", p: in(of("100999", 100999)), used: full, state: board.Busy, unknown: "unknown (uid 100999 in container a1b2c3d4)"},
+		{
+			name: "root in a container", p: in(root), used: full, state: board.Busy,
+			unknown: "unknown (root in container a1b2c3d4)",
+		},
+		{
+			name: "a mapped uid", p: in(of("100999", 100999)), used: full, state: board.Busy,
+			unknown: "unknown (uid 100999 in container a1b2c3d4)",
+		},
 		{name: "a bare uid", p: of("100999", 100999), used: full, state: board.Busy, unknown: "unknown (uid 100999)"},
 		{name: "a service account", p: of("ci", 1500), used: full, state: board.Busy, unknown: "unknown (ci)"},
 		{name: "a system account", p: of("munge", 998), used: full, state: board.Busy, unknown: "unknown (munge)"},
-		{name: "an older drop", p: snapshot.Process{User: "root", Type: snapshot.Compute, Program: "python3"}, used: full, state: board.Busy, unknown: "unknown (root)"},
-		{name: "nothing known", p: snapshot.Process{Type: snapshot.Compute}, used: full, state: board.Busy, unknown: "unknown"},
-		{name: "a name that ps has cut", p: of("averyver+", 1010), used: full, state: board.Busy, unknown: "unknown (averyver+)"},
+		{
+			name: "an older drop", p: snapshot.Process{User: "root", Type: snapshot.Compute, Program: "python3"}, used: full,
+			state: board.Busy, unknown: "unknown (root)",
+		},
+		{
+			name: "nothing known", p: snapshot.Process{Type: snapshot.Compute}, used: full, state: board.Busy,
+			unknown: "unknown",
+		},
+		{
+			name: "a name that ps has cut", p: of("averyver+", 1010), used: full, state: board.Busy,
+			unknown: "unknown (averyver+)",
+		},
 		{name: "processes not told", hidden: true, used: full, state: board.Busy, unknown: "unknown"},
 	}
 }
 
 // whoBoard merges one host for each case.
 func whoBoard(cases []whoCase, now time.Time, booked ...booking.Booking) (*board.Board, map[string]*snapshot.Snapshot) {
-	in := board.Input{Calendar: &booking.Calendar{Bookings: booked}, Now: now, Interval: 20 * time.Second, Reports: map[string]board.Report{}, Settings: board.Settings{ServiceAccounts: []string{"ci"}}}
+	in := board.Input{
+		Calendar: &booking.Calendar{Bookings: booked}, Now: now, Interval: 20 * time.Second,
+		Reports: map[string]board.Report{}, Settings: board.Settings{ServiceAccounts: []string{"ci"}},
+	}
 	snaps := map[string]*snapshot.Snapshot{}
 	for i, c := range cases {
 		p := c.p
@@ -117,8 +158,12 @@ func whoBoard(cases []whoCase, now time.Time, booked ...booking.Booking) (*board
 			p.StartedAt = &snapshot.Time{Time: now.Add(-time.Hour)}
 		}
 		snap := &snapshot.Snapshot{
-			Host: c.host(), CollectedAt: snapshot.Time{Time: now}, IntervalSeconds: 20, GPUsComplete: true, Processes: []snapshot.Process{p},
-			GPUs: []snapshot.GPU{{UUID: fmt.Sprintf("GPU-%d", i), Name: "NVIDIA A100", Health: snapshot.HealthOK, MemoryTotal: new(int64(40960)), MemoryUsed: new(c.used), Readings: snapshot.Readings{UtilizationGPU: new(0)}}},
+			Host: c.host(), CollectedAt: snapshot.Time{Time: now}, IntervalSeconds: 20, GPUsComplete: true,
+			Processes: []snapshot.Process{p},
+			GPUs: []snapshot.GPU{{
+				UUID: fmt.Sprintf("GPU-%d", i), Name: "NVIDIA A100", Health: snapshot.HealthOK, MemoryTotal: new(int64(40960)),
+				MemoryUsed: new(c.used), Readings: snapshot.Readings{UtilizationGPU: new(0)},
+			}},
 		}
 		if c.hidden {
 			snap.Processes, snap.GPUs[0].ProcessesUnknown = []snapshot.Process{}, "N/A"
@@ -187,7 +232,8 @@ func TestEveryFaceNamesTheSame(t *testing.T) {
 			t.Fatal(err)
 		}
 		read := &back.GPUs[0]
-		face("the API read back", fmt.Sprint(read.Users(), read.Likely(), read.Unknown(), read.Left()), fmt.Sprintf("[%s] [%s] [%s] [%s]", c.person, c.likely, c.unknown, c.left))
+		face("the API read back", fmt.Sprint(read.Users(), read.Likely(), read.Unknown(), read.Left()),
+			fmt.Sprintf("[%s] [%s] [%s] [%s]", c.person, c.likely, c.unknown, c.left))
 
 		column := func(name string) string {
 			row := slices.IndexFunc(lines, func(l []string) bool { return l[0] == c.host() })
@@ -211,14 +257,16 @@ func TestEveryFaceNamesTheSame(t *testing.T) {
 			t.Errorf("%s: the host's page says %q, and not that the user is unknown", c.name, onPage)
 		}
 		face("the host's page, of a stuck GPU", regexp.MustCompile(`left by [^<]*`).FindString(content), left)
-		now := regexp.MustCompile(`(?s)<a href="../hosts/` + c.host() + `/[^>]*>[^<]*</a></th>\s*<td>(.*?)</td>`).FindStringSubmatch(files["history/index.html"])
+		now := regexp.MustCompile(`(?s)<a href="../hosts/` + c.host() +
+			`/[^>]*>[^<]*</a></th>\s*<td>(.*?)</td>`).FindStringSubmatch(files["history/index.html"])
 		if (now != nil) != (c.left != "") || now != nil && whoNamed(now[1]) != c.left {
 			t.Errorf("%s: the page of the past has %q, want %q", c.name, now, c.left)
 		}
 		face("a line of the front page", front[c.host()], c.user()+left)
 		face("the search", strings.TrimSuffix(search[c.host()], " "+c.p.Program), c.shown())
 		metric := ""
-		if m := regexp.MustCompile(`gpuboard_gpu_left\{host="` + c.host() + `",gpu="0",user="(.*)"\} 1`).FindStringSubmatch(files["metrics.txt"]); m != nil {
+		if m := regexp.MustCompile(`gpuboard_gpu_left\{host="` + c.host() +
+			`",gpu="0",user="(.*)"\} 1`).FindStringSubmatch(files["metrics.txt"]); m != nil {
 			metric = m[1]
 		}
 		face("the metrics", metric, c.left)
@@ -226,7 +274,8 @@ func TestEveryFaceNamesTheSame(t *testing.T) {
 		stale.Hosts = []board.Host{*h}
 		stale.Hosts[0].GPUs = slices.Clone(h.GPUs)
 		stale.Expire()
-		face("what was last seen", strings.Join(stale.Hosts[0].GPUs[0].Last.Users, " "), c.person+regexp.MustCompile(`^(unknown.*|.*\?)$`).ReplaceAllString(c.left, ""))
+		face("what was last seen", strings.Join(stale.Hosts[0].GPUs[0].Last.Users, " "),
+			c.person+regexp.MustCompile(`^(unknown.*|.*\?)$`).ReplaceAllString(c.left, ""))
 
 		pid := fmt.Sprint(4000 + slices.IndexFunc(cases, func(of whoCase) bool { return of.name == c.name }))
 		if who := c.shown(); who != "" && !c.hidden {
@@ -237,7 +286,8 @@ func TestEveryFaceNamesTheSame(t *testing.T) {
 			if !regexp.MustCompile(pid + " " + regexp.QuoteMeta(who) + "( \\(gone\\))?  ").Match(detail.Bytes()) {
 				t.Errorf("%s: the process in detail is not that of %s:\n%s", c.name, who, detail)
 			}
-			face("vesta's shape", regexp.MustCompile(`"user":"([^"]*)"`).FindStringSubmatch(files["states/"+c.host()+"/index.json"])[1], who)
+			face("vesta's shape",
+				regexp.MustCompile(`"user":"([^"]*)"`).FindStringSubmatch(files["states/"+c.host()+"/index.json"])[1], who)
 			for _, child := range []string{"unknown (root)", "unknown (uid 100998)", "lea"} {
 				for name, said := range map[string]string{"detail": detail.String(), "the host's page": content} {
 					if c.left != "" && !strings.Contains(said, child) {
@@ -258,10 +308,16 @@ func TestEveryFaceNamesTheSame(t *testing.T) {
 		if err := text.List(list, &alone, text.Options{Width: 300}); err != nil {
 			t.Fatal(err)
 		}
-		if has := slices.Contains(regexp.MustCompile(` {2,}|\n`).Split(list.String(), -1), c.user()); c.user() != "" && !has || strings.Contains(list.String(), pid) != (c.shown() != "" && !c.hidden) {
+		if has := slices.Contains(regexp.MustCompile(` {2,}|\n`).Split(list.String(), -1),
+			c.user()); c.user() != "" && !has ||
+			strings.Contains(list.String(), pid) != (c.shown() != "" && !c.hidden) {
 			t.Errorf("%s: list says\n%s", c.name, list)
 		}
-		face("list, of a stuck GPU", regexp.MustCompile(`belongs to pid \d+ \((.*)\), which`).ReplaceAllString(regexp.MustCompile(`belongs to pid .*, which`).FindString(list.String()), "$1"), c.left)
+		face("list, of a stuck GPU",
+			regexp.MustCompile(`belongs to pid \d+ \((.*)\), which`).ReplaceAllString(
+				regexp.MustCompile(`belongs to pid .*, which`).FindString(list.String()),
+				"$1",
+			), c.left)
 		for _, name := range []string{c.person, c.p.User} {
 			if name == "" {
 				continue
@@ -310,7 +366,8 @@ func TestEveryFaceNamesTheSame(t *testing.T) {
 		}
 
 		who := ""
-		for _, j := range b.Jobs(booking.Booking{Host: c.host(), Target: booking.Target{All: true, Index: -1}}, func(string) bool { return false }) {
+		for _, j := range b.Jobs(booking.Booking{Host: c.host(), Target: booking.Target{All: true, Index: -1}},
+			func(string) bool { return false }) {
 			who += j.Who.String()
 		}
 		face("book", who, c.user())
@@ -330,7 +387,8 @@ func TestEveryFaceNamesTheSame(t *testing.T) {
 		for _, nobodys := range []string{"ci", "averyver+"} { // the web host leaves them out of all sums
 			delete(sample, nobodys)
 		}
-		face("a sample of history", strings.Join(slices.Collect(maps.Keys(sample)), " "), strings.TrimSuffix(c.user(), c.unknown))
+		face("a sample of history", strings.Join(slices.Collect(maps.Keys(sample)), " "),
+			strings.TrimSuffix(c.user(), c.unknown))
 	}
 
 	want := slices.Sorted(maps.Keys(people))
@@ -388,8 +446,9 @@ func TestEveryFaceNamesTheSameWhereSomebodyHasBooked(t *testing.T) {
 		}
 		agent := files["compat/gpu_status/"+c.host()+".json"]
 		for face, says := range map[string]bool{
-			"the API":         strings.Contains(files["api/v1/hosts/"+c.host()+".json"], `"state":"`+string(want)+`","reason"`),
-			"the metrics":     strings.Contains(files["metrics.txt"], `gpuboard_gpu_state{host="`+c.host()+`",gpu="0",state="`+string(want)+`"} 1`),
+			"the API": strings.Contains(files["api/v1/hosts/"+c.host()+".json"], `"state":"`+string(want)+`","reason"`),
+			"the metrics": strings.Contains(files["metrics.txt"],
+				`gpuboard_gpu_state{host="`+c.host()+`",gpu="0",state="`+string(want)+`"} 1`),
 			"the host's page": strings.Contains(files["hosts/"+c.host()+"/index.html"], `class="r `+string(want)),
 			"status":          strings.Contains(status.String(), "| "+string(want)+" "),
 			"nvgpu's shape":   strings.Contains(agent, `"is_available":false`),
@@ -410,79 +469,4 @@ func TestEveryFaceNamesTheSameWhereSomebodyHasBooked(t *testing.T) {
 			t.Errorf("the page of %s has %d GPUs, want %d", name, rows, held)
 		}
 	}
-}
-
-func hostNamed(b *board.Board, name string) *board.Host {
-	return &b.Hosts[slices.IndexFunc(b.Hosts, func(h board.Host) bool { return h.Name == name })]
-}
-
-func whoFiles(t *testing.T, b *board.Board) map[string]string {
-	t.Helper()
-	in := render.Input{Board: b, History: &render.History{Fleet: &render.FleetPast{}}, Site: render.Site{Lab: "Lab", Zone: time.UTC, Interval: 20 * time.Second, Compat: []string{"all"}}}
-	all := map[string]string{}
-	files, err := boardtest.Files(in, func(in render.Input) error { return errors.Join(page.Files(in, nil), data.Files(in)) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		all[f.Path] = string(f.Content)
-	}
-	return all
-}
-
-// whoOnPage returns who is on the first GPU of a host's page.
-func whoOnPage(t *testing.T, content string) string {
-	t.Helper()
-	m := regexp.MustCompile(`(?s)<td class="w">(.*?)</td>`).FindStringSubmatch(content)
-	if m == nil {
-		t.Fatal("no row has who is on it")
-	}
-	before, _, _ := strings.Cut(m[1], "<details")
-	return whoNamed(before)
-}
-
-// whoNamed returns the first person or unknown user that is named.
-func whoNamed(content string) string {
-	named := regexp.MustCompile(`(?s)<(?:b|a)[^>]*class="p"[^>]*>(.*?)</(?:b|a)>`).FindStringSubmatch(content)
-	if named == nil {
-		return ""
-	}
-	return html.UnescapeString(named[1])
-}
-
-// whoLines returns the people on the line of each host of the front page, and what the search finds a host's GPU by.
-func whoLines(t *testing.T, content string) (lines, search map[string]string) {
-	t.Helper()
-	lines, search = map[string]string{}, map[string]string{}
-	for _, m := range regexp.MustCompile(`(?s)<li id="([^"]*)"[^>]*class="host.*?<span class="us">([^<]*)<`).FindAllStringSubmatch(content, -1) {
-		lines[m[1]] = html.UnescapeString(strings.TrimSpace(m[2]))
-	}
-	var found struct {
-		Hosts []struct {
-			ID   string
-			GPUs [][]any
-		}
-	}
-	script := regexp.MustCompile(`(?s)<script id="_gpus"[^>]*>(.*?)</script>`).FindStringSubmatch(content)
-	if script == nil {
-		t.Fatal("the front page has nothing to search")
-	}
-	if err := json.Unmarshal([]byte(script[1]), &found); err != nil {
-		t.Fatal(err)
-	}
-	for _, h := range found.Hosts {
-		if len(h.GPUs[0]) > 3 {
-			search[h.ID] = h.GPUs[0][3].(string)
-		}
-	}
-	return lines, search
-}
-
-func whoMatches(content, expression string) []string {
-	var found []string
-	for _, m := range regexp.MustCompile(expression).FindAllStringSubmatch(content, -1) {
-		found = append(found, html.UnescapeString(m[1]))
-	}
-	slices.Sort(found)
-	return slices.Compact(found)
 }

@@ -50,9 +50,18 @@ func TestDefaults(t *testing.T) {
 	t.Chdir(dir)
 	in := func(name string) string { return filepath.Join(dir, name) }
 	for _, tt := range []struct{ given, want Options }{
-		{Options{}, Options{Comments: in("data/comments.json"), Aliases: in("data/aliases.csv"), IdleWindow: 30 * time.Minute, IdlePercent: 5, BookingZone: time.UTC, LegacyZone: time.UTC}},
-		{Options{Comments: "c", Aliases: "a", IdleWindow: time.Hour, IdlePercent: 20, BookingZone: time.Local, LegacyZone: time.Local, Public: "public"},
-			Options{Comments: "c", Aliases: "a", IdleWindow: time.Hour, IdlePercent: 20, BookingZone: time.Local, LegacyZone: time.Local, Public: in("public")}},
+		{Options{}, Options{
+			Comments: in("data/comments.json"), Aliases: in("data/aliases.csv"), IdleWindow: 30 * time.Minute, IdlePercent: 5,
+			BookingZone: time.UTC, LegacyZone: time.UTC,
+		}},
+		{Options{
+			Comments: "c", Aliases: "a", IdleWindow: time.Hour, IdlePercent: 20, BookingZone: time.Local, LegacyZone: time.Local,
+			Public: "public",
+		},
+			Options{
+				Comments: "c", Aliases: "a", IdleWindow: time.Hour, IdlePercent: 20, BookingZone: time.Local,
+				LegacyZone: time.Local, Public: in("public"),
+			}},
 	} {
 		o := tt.given
 		o.Data, o.Site, o.State, o.About.Zone = "data", "site", "state", time.UTC
@@ -83,7 +92,8 @@ func TestWhatSomebodyChangesInTheSiteIsPutRight(t *testing.T) {
 	if again := generation(t, g); again.Written != 0 || again.Same != first.Written {
 		t.Fatalf("at first %+v, then %+v", first, again)
 	}
-	page, compressed := filepath.Join(dir, "site", "hosts", "atlas", "index.html"), filepath.Join(dir, "site", "index.html.gz")
+	page, compressed := filepath.Join(dir, "site", "hosts", "atlas", "index.html"),
+		filepath.Join(dir, "site", "index.html.gz")
 	good, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +157,8 @@ func TestCompressedCopiesComeAndGo(t *testing.T) {
 			}
 			for round, size := range []int{minGzip, minGzip - 1, minGzip - 2, minGzip + 1, 1} {
 				content := bytes.Repeat([]byte{byte('a' + round)}, size)
-				writeSite(t, v, time.Now(), render.File{Path: "a.json", Content: content}, render.File{Path: "a.ansi", Content: content})
+				writeSite(t, v, time.Now(), render.File{Path: "a.json", Content: content},
+					render.File{Path: "a.ansi", Content: content})
 				wantGzip(t, v, "a.json", size >= minGzip)
 				wantGzip(t, v, "a.ansi", false)
 				process(v)
@@ -185,7 +196,8 @@ func TestFilesComeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	both, one, other := []string{"a.txt", "hosts/b.txt", "assets/x.1.js"}, []string{"a.txt", "assets/x.1.js"}, []string{"c.txt", "a.txt", "assets/x.2.js"}
+	both, one, other := []string{"a.txt", "hosts/b.txt", "assets/x.1.js"}, []string{"a.txt", "assets/x.1.js"},
+		[]string{"c.txt", "a.txt", "assets/x.2.js"}
 	for round, names := range [][]string{both, both, one, one, both, other, other, other, both, both} {
 		var files []render.File
 		for _, name := range names {
@@ -290,7 +302,9 @@ func TestDegraded(t *testing.T) {
 	for _, test := range []struct {
 		report Report
 		want   bool
-	}{{Report{}, false}, {Report{Board: &board.Board{}}, false}, {Report{Board: &board.Board{Problems: []snapshot.Problem{{Code: "host:stale"}}}}, true}} {
+	}{{Report{}, false}, {Report{Board: &board.Board{}}, false}, {
+		Report{Board: &board.Board{Problems: []snapshot.Problem{{Code: "host:stale"}}}}, true,
+	}} {
 		if got := test.report.Degraded(); got != test.want {
 			t.Errorf("%+v: %v", test.report, got)
 		}
@@ -301,7 +315,9 @@ func TestDegraded(t *testing.T) {
 func TestTheOtherHostsAreRemembered(t *testing.T) {
 	m := &memory{good: map[string]bundle{}}
 	for _, host := range []string{"gpu01", "gpu02", "gpu03"} {
-		s := &snapshot.Snapshot{Host: host, Seq: 1, CollectedAt: snapshot.TimeOf(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))}
+		s := &snapshot.Snapshot{
+			Host: host, Seq: 1, CollectedAt: snapshot.TimeOf(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)),
+		}
 		if host == "gpu02" {
 			s.Node.Load1 = new(math.NaN())
 		}

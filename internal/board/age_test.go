@@ -66,7 +66,10 @@ func TestExpire(t *testing.T) {
 	b := &Board{Hosts: []Host{
 		{Name: "never", State: Never},
 		{Name: "up", State: Up, SnapshotAt: then, Node: snapshot.Node{Kernel: "6.1"}, GPUs: []GPU{
-			{GPU: snapshot.GPU{UUID: "GPU-1", MemoryUsed: new(int64(9))}, State: Busy, Since: then, Processes: []Process{eva, {}, jun, eva}, Booking: &Booking{Name: "eva"}},
+			{
+				GPU: snapshot.GPU{UUID: "GPU-1", MemoryUsed: new(int64(9))}, State: Busy, Since: then,
+				Processes: []Process{eva, {}, jun, eva}, Booking: &Booking{Name: "eva"},
+			},
 			{State: Unknown, Last: before},
 			{State: Free, Slices: []GPU{{State: Free}}},
 		}},
@@ -74,11 +77,13 @@ func TestExpire(t *testing.T) {
 	b.Count()
 	b.Expire()
 	h := &b.Hosts[1]
-	if b.Hosts[0].State != Never || h.State != Stale || h.Node.Kernel != "" || b.Totals.GPUs.ByState[Unknown] != 3 || len(b.FreeNow) != 0 {
+	if b.Hosts[0].State != Never || h.State != Stale || h.Node.Kernel != "" || b.Totals.GPUs.ByState[Unknown] != 3 ||
+		len(b.FreeNow) != 0 {
 		t.Errorf("hosts %+v, totals %+v", b.Hosts, b.Totals)
 	}
 	g := h.GPUs[0]
-	if g.State != Unknown || g.Reason != ReasonStale || g.MemoryUsed != nil || g.Processes != nil || !g.Since.IsZero() || g.UUID != "GPU-1" || g.Booking == nil {
+	if g.State != Unknown || g.Reason != ReasonStale || g.MemoryUsed != nil || g.Processes != nil || !g.Since.IsZero() ||
+		g.UUID != "GPU-1" || g.Booking == nil {
 		t.Errorf("the GPU is %+v", g)
 	}
 	if g.Last.State != Busy || !g.Last.At.Equal(then) || !slices.Equal(g.Last.Users, []string{"eva", "jun"}) {

@@ -11,7 +11,8 @@ import (
 // An amount of memory is what the box of a card says.
 func TestParseMemory(t *testing.T) {
 	for s, want := range map[string]int64{
-		"40G": 38146, "80GB": 76293, "40Gi": 40960, "40GiB": 40960, " 24 g ": 22888, "500M": 476, "500MB": 476, "500Mi": 500, "500MiB": 500, "999999GiB": 1023998976, "0.5Gi": 512, "0G": 0,
+		"40G": 38146, "80GB": 76293, "40Gi": 40960, "40GiB": 40960, " 24 g ": 22888, "500M": 476, "500MB": 476, "500Mi": 500,
+		"500MiB": 500, "999999GiB": 1023998976, "0.5Gi": 512, "0G": 0,
 	} {
 		if got, err := ParseMemory(s); err != nil || got != want {
 			t.Errorf("%q: %d, %v; want %d", s, got, err, want)
@@ -22,7 +23,8 @@ func TestParseMemory(t *testing.T) {
 			t.Errorf("%q was read as %d", s, got)
 		}
 	}
-	for name, mib := range map[string]int64{"80G": 81559, "40G": 40536, "24G": 23028, "48G": 46068, "16G": 15360} { // as H100, A100, A10, L40S and T4 report it
+	// as H100, A100, A10, L40S and T4 report it
+	for name, mib := range map[string]int64{"80G": 81559, "40G": 40536, "24G": 23028, "48G": 46068, "16G": 15360} {
 		w := Request{}
 		w.Memory, _ = ParseMemory(name)
 		if g := (GPU{GPU: snapshot.GPU{MemoryTotal: &mib}}); !w.Fits(&Host{}, &g) {
@@ -41,7 +43,8 @@ func TestDevicesAreSafeInAShell(t *testing.T) {
 		gpu  *GPU
 		want string
 	}{
-		{gpu("GPU-0a1b-2c"), "GPU-0a1b-2c"}, {gpu(""), "3"}, {gpu("GPU-$(reboot)"), "3"}, {gpu("GPU-1 X=2"), "3"}, {gpu("a,b"), "3"}, {gpu("GPU-é"), "3"},
+		{gpu("GPU-0a1b-2c"), "GPU-0a1b-2c"}, {gpu(""), "3"}, {gpu("GPU-$(reboot)"), "3"}, {gpu("GPU-1 X=2"), "3"},
+		{gpu("a,b"), "3"}, {gpu("GPU-é"), "3"},
 		{gpu("MIG-GPU-1/7/0"), "MIG-GPU-1/7/0"}, {gpu("`x`"), "3"},
 	} {
 		if got := DeviceID(c.gpu); got != c.want {
@@ -126,10 +129,16 @@ func TestMaxUsedAsksForMemory(t *testing.T) {
 func TestChoose(t *testing.T) {
 	gpu := func(index int, used, watts int64) GPU {
 		power := float64(watts)
-		return GPU{State: Free, GPU: snapshot.GPU{Index: index, Name: "NVIDIA A100", MemoryTotal: new(int64(100)), MemoryUsed: &used, Readings: snapshot.Readings{PowerLimit: &power}}}
+		return GPU{State: Free, GPU: snapshot.GPU{
+			Index: index, Name: "NVIDIA A100", MemoryTotal: new(int64(100)), MemoryUsed: &used,
+			Readings: snapshot.Readings{PowerLimit: &power},
+		}}
 	}
 	slice := func(uuid string) GPU {
-		return GPU{State: Free, ShortName: "A100 1g.5gb", Slice: &Slice{}, GPU: snapshot.GPU{UUID: uuid, Name: "NVIDIA A100 MIG 1g.5gb"}}
+		return GPU{
+			State: Free, ShortName: "A100 1g.5gb", Slice: &Slice{},
+			GPU: snapshot.GPU{UUID: uuid, Name: "NVIDIA A100 MIG 1g.5gb"},
+		}
 	}
 	busy := gpu(9, 0, 900)
 	busy.State = Busy
@@ -176,7 +185,8 @@ func TestChoose(t *testing.T) {
 	unread := gpu(6, 10, 300)
 	unread.State, unread.Booking = Booked, &Booking{Name: booking.Unreadable}
 	b.Hosts[0].GPUs = []GPU{unread}
-	if got := (&Request{}).Choose(b, booking.Aliases(nil).Mine(booking.Unreadable)); len(got) > 0 && got[0].Host.Name == "a" {
+	if got := (&Request{}).Choose(b, booking.Aliases(nil).Mine(booking.Unreadable)); len(got) > 0 &&
+		got[0].Host.Name == "a" {
 		t.Errorf("what a booking that cannot be read holds is given to %q", booking.Unreadable)
 	}
 }
@@ -194,8 +204,10 @@ func TestPick(t *testing.T) {
 		oneHost, fewest bool
 		want            string
 	}{
-		{1, false, false, "[a:0]"}, {2, false, false, "[b:0 b:1]"}, {2, false, true, "[c:0 c:1]"}, {3, true, true, "[b:0 b:1 b:2]"},
-		{4, true, false, "[]"}, {4, false, false, "[a:0 b:0 b:1 b:2]"}, {4, false, true, "[b:0 b:1 b:2 c:0]"}, {6, false, false, "[a:0 b:0 b:1 b:2 c:0 c:1]"}, {7, false, false, "[]"},
+		{1, false, false, "[a:0]"}, {2, false, false, "[b:0 b:1]"}, {2, false, true, "[c:0 c:1]"},
+		{3, true, true, "[b:0 b:1 b:2]"},
+		{4, true, false, "[]"}, {4, false, false, "[a:0 b:0 b:1 b:2]"}, {4, false, true, "[b:0 b:1 b:2 c:0]"},
+		{6, false, false, "[a:0 b:0 b:1 b:2 c:0 c:1]"}, {7, false, false, "[]"},
 	} {
 		if got := fmt.Sprint(Pick(list, tt.n, tt.oneHost, tt.fewest)); got != tt.want {
 			t.Errorf("%+v: %s", tt, got)

@@ -53,25 +53,36 @@ func casts() map[string]cast {
 	forged := proc("eva", snapshot.Compute, 30)
 	forged.Program = service.Program
 	return map[string]cast{
-		"unknown":          {hidden: true},
-		"unknown but eva":  {hidden: true, list: []snapshot.Process{proc("eva", snapshot.Compute, 9000)}, users: []string{"eva"}},
+		"unknown": {hidden: true},
+		"unknown but eva": {
+			hidden: true, list: []snapshot.Process{proc("eva", snapshot.Compute, 9000)}, users: []string{"eva"},
+		},
 		"unknown but dead": {hidden: true, list: []snapshot.Process{gone(9000)}},
 		"none":             {},
 		"graphics":         {list: []snapshot.Process{proc("root", snapshot.Graphics, 30)}, busy: []string{""}},
 		"graphics, silent": {list: []snapshot.Process{silent}, owner: true, busy: []string{""}},
-		"a desktop":        {list: []snapshot.Process{proc("root", snapshot.Graphics, 30), proc("eva", snapshot.Graphics, 60)}, busy: []string{"eva"}},
-		"two desktops":     {list: []snapshot.Process{proc("juno", snapshot.Graphics, 30), proc("eva", snapshot.Graphics, 30)}},
-		"a game":           {list: []snapshot.Process{proc("root", snapshot.Graphics, 30), proc("eva", snapshot.Graphics, 8900)}, users: []string{"eva"}},
-		"service":          {list: []snapshot.Process{service}, busy: []string{""}},
-		"large service":    {list: []snapshot.Process{broker}, users: []string{""}},
-		"forged service":   {list: []snapshot.Process{forged}, users: []string{"eva"}},
-		"eva":              {list: []snapshot.Process{proc("eva", snapshot.Compute, 9000)}, users: []string{"eva"}},
-		"jun":              {list: []snapshot.Process{proc("jun", snapshot.Compute, 9000)}, users: []string{"jun"}},
-		"eva and jun":      {list: []snapshot.Process{proc("eva", snapshot.Compute, 9000), proc("juno", snapshot.Compute, 9000)}, users: []string{"eva", "juno"}},
-		"somebody":         {list: []snapshot.Process{nobody}, users: []string{""}},
-		"unknown letter":   {list: []snapshot.Process{odd}, users: []string{"eva"}},
-		"dead":             {list: []snapshot.Process{gone(9000)}},
-		"dead and eva":     {list: []snapshot.Process{gone(9000), proc("eva", snapshot.Compute, 9000)}, users: []string{"eva"}},
+		"a desktop": {
+			list: []snapshot.Process{proc("root", snapshot.Graphics, 30), proc("eva", snapshot.Graphics, 60)},
+			busy: []string{"eva"},
+		},
+		"two desktops": {list: []snapshot.Process{proc("juno", snapshot.Graphics, 30), proc("eva", snapshot.Graphics, 30)}},
+		"a game": {
+			list:  []snapshot.Process{proc("root", snapshot.Graphics, 30), proc("eva", snapshot.Graphics, 8900)},
+			users: []string{"eva"},
+		},
+		"service":        {list: []snapshot.Process{service}, busy: []string{""}},
+		"large service":  {list: []snapshot.Process{broker}, users: []string{""}},
+		"forged service": {list: []snapshot.Process{forged}, users: []string{"eva"}},
+		"eva":            {list: []snapshot.Process{proc("eva", snapshot.Compute, 9000)}, users: []string{"eva"}},
+		"jun":            {list: []snapshot.Process{proc("jun", snapshot.Compute, 9000)}, users: []string{"jun"}},
+		"eva and jun": {
+			list:  []snapshot.Process{proc("eva", snapshot.Compute, 9000), proc("juno", snapshot.Compute, 9000)},
+			users: []string{"eva", "juno"},
+		},
+		"somebody":       {list: []snapshot.Process{nobody}, users: []string{""}},
+		"unknown letter": {list: []snapshot.Process{odd}, users: []string{"eva"}},
+		"dead":           {list: []snapshot.Process{gone(9000)}},
+		"dead and eva":   {list: []snapshot.Process{gone(9000), proc("eva", snapshot.Compute, 9000)}, users: []string{"eva"}},
 	}
 }
 
@@ -114,9 +125,11 @@ func allFacts(f func(facts)) {
 	for _, fresh := range bools {
 		for _, invMaint := range bools {
 			for _, bookMaint := range bools {
-				for _, health := range []snapshot.Health{snapshot.HealthOK, snapshot.HealthLost, snapshot.HealthError, snapshot.HealthUnknown, ""} {
+				for _, health := range []snapshot.Health{snapshot.HealthOK, snapshot.HealthLost, snapshot.HealthError,
+					snapshot.HealthUnknown, ""} {
 					for _, booker := range []string{"", "eva"} {
-						for _, memory := range []string{"unknown", "small", "some", "large", "negative", "beyond the total", "of nothing", "without a total", "the node's", "the node's, unknown",
+						for _, memory := range []string{"unknown", "small", "some", "large", "negative", "beyond the total", "of nothing",
+							"without a total", "the node's", "the node's, unknown",
 							"small, beside the node's"} {
 							for _, procs := range slices.Sorted(maps.Keys(casts())) {
 								for _, utilization := range []int{-1, 4, 5, 29, 30} {
@@ -179,7 +192,8 @@ func TestEveryCombination(t *testing.T) {
 	sentence := map[board.State]func(facts) bool{
 		board.Drained: func(f facts) bool { return f.invMaint || f.bookMaint },
 		board.Lost: func(f facts) bool {
-			return f.fresh && !f.invMaint && !f.bookMaint && (f.health == snapshot.HealthLost || f.health == snapshot.HealthError)
+			return f.fresh && !f.invMaint && !f.bookMaint &&
+				(f.health == snapshot.HealthLost || f.health == snapshot.HealthError)
 		},
 		board.Free:      func(f facts) bool { return asked(f) && f.booker == "" && notUsed(f) },
 		board.Booked:    func(f facts) bool { return asked(f) && f.booker != "" && notUsed(f) },
@@ -222,7 +236,8 @@ func TestEveryCombination(t *testing.T) {
 		if len(holds) != 1 || holds[0] != g.State {
 			t.Fatalf("%s:\nstate %s (%s), and the sentences say %s", f, g.State, g.Reason, holds)
 		}
-		if unsaid := !computes(f) && g.Reason == ""; unsaid && (g.State == board.Busy || g.State == board.InUse || g.State == board.Unknown) {
+		if unsaid := !computes(f) && g.Reason == ""; unsaid &&
+			(g.State == board.Busy || g.State == board.InUse || g.State == board.Unknown) {
 			t.Fatalf("%s: %s without a reason", f, g.State)
 		}
 	})
@@ -278,17 +293,22 @@ func TestMissingReadingsFreeNothing(t *testing.T) {
 func partitioned(f facts) snapshot.GPU {
 	g := f.gpu()
 	g.MIGMode = "enabled"
-	g.MIGDevices = []snapshot.MIGDevice{{MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed}, {MemoryTotal: new(int64(4864)), MemoryUsed: new(int64(12))}}
+	g.MIGDevices = []snapshot.MIGDevice{
+		{MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed},
+		{MemoryTotal: new(int64(4864)), MemoryUsed: new(int64(12))},
+	}
 	return g
 }
 
 func peel(t *testing.T, order *rand.Rand, f facts, g snapshot.GPU, c cast) {
 	t.Helper()
-	g.ECC, g.RemappedRows = &snapshot.ECC{UncorrectedVolatile: new(int64(0))}, &snapshot.Remapped{Pending: new(false), Failure: new(false)}
+	g.ECC, g.RemappedRows = &snapshot.ECC{UncorrectedVolatile: new(int64(0))},
+		&snapshot.Remapped{Pending: new(false), Failure: new(false)}
 	if c.hidden {
 		g.ProcessesUnknown = "N/A"
 	}
-	snap := &snapshot.Snapshot{Host: "gpu01", IntervalSeconds: 20, CollectedAt: snapshot.TimeOf(now), GPUs: []snapshot.GPU{g}, GPUsComplete: true,
+	snap := &snapshot.Snapshot{Host: "gpu01", IntervalSeconds: 20, CollectedAt: snapshot.TimeOf(now),
+		GPUs: []snapshot.GPU{g}, GPUsComplete: true,
 		Processes: append([]snapshot.Process{}, c.list...)}
 	in := board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Calendar: &booking.Calendar{}}
 	if f.booker != "" {
@@ -313,7 +333,8 @@ func peel(t *testing.T, order *rand.Rand, f facts, g snapshot.GPU, c cast) {
 		before := copied(t, snap)
 		taken.away()
 		is := look()
-		contradiction := contradicts(before) || snap.GPUs != nil && before.GPUs[0].UtilizationGPU != nil && snap.GPUs[0].UtilizationGPU == nil
+		contradiction := contradicts(before) ||
+			snap.GPUs != nil && before.GPUs[0].UtilizationGPU != nil && snap.GPUs[0].UtilizationGPU == nil
 		for i, s := range is {
 			free := (s == board.Free || s == board.Booked) && !quiet(&snap.GPUs[0])
 			if i < len(was) && s != was[i] && (s == board.Stuck || free) && !contradiction {

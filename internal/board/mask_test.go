@@ -32,7 +32,10 @@ func secretive(t *testing.T) *board.Board {
 	next.From, next.Until, next.Name = now.Add(2*time.Hour), now.Add(3*time.Hour), "next-secret"
 	stray := other
 	stray.Host = "gpu77"
-	s := scene{gpu: a100(), procs: []snapshot.Process{p, likely, dead}, booked: []booking.Booking{other, by("two-secret", booking.Reserved), next, stray}}
+	s := scene{
+		gpu: a100(), procs: []snapshot.Process{p, likely, dead},
+		booked: []booking.Booking{other, by("two-secret", booking.Reserved), next, stray},
+	}
 	s.recent = &history.Recent{Users: []history.User{{Name: "past-secret", Mean2h: new(1.0)}}}
 	b, _ := s.merge()
 	s.age = time.Hour
@@ -111,7 +114,8 @@ func TestMaskLevels(t *testing.T) {
 	if got := name(board.Privacy{Users: board.UsersInitials}); got != "j.s." {
 		t.Errorf("initials %q", got)
 	}
-	one, two := name(board.Privacy{Users: board.UsersHash, Salt: []byte("a")}), name(board.Privacy{Users: board.UsersHash, Salt: []byte("b")})
+	one, two := name(board.Privacy{Users: board.UsersHash, Salt: []byte("a")}),
+		name(board.Privacy{Users: board.UsersHash, Salt: []byte("b")})
 	if one == two || !strings.HasPrefix(one, "user-") {
 		t.Errorf("hashes %q and %q of two sites", one, two)
 	}
@@ -122,28 +126,36 @@ func TestMaskLevels(t *testing.T) {
 	if p := m.Hosts[0].GPUs[0].Processes[0].Program; p == "" {
 		t.Error("programs are hidden, and only people were to be")
 	}
-	if p := b.Mask(board.Privacy{Programs: board.ProgramsHidden}).Hosts[0].GPUs[0].Processes[0]; p.Program != "" || p.Person == board.Someone {
+	if p := b.Mask(board.Privacy{Programs: board.ProgramsHidden}).Hosts[0].GPUs[0].Processes[0]; p.Program != "" ||
+		p.Person == board.Someone {
 		t.Errorf("process %+v, want its person and no program", p)
 	}
 }
 
 // Those who have one name after masking are one, and the list is sorted anew.
 func TestMaskedUsersAreAddedUp(t *testing.T) {
-	one := board.User{Name: "ann lee", Holding: board.Holding{Reserved: 1, Used: 2, Idle: 5}, Slices: board.Holding{Reserved: 2, Used: 3, Idle: 1}, Memory: 3, Processes: 4,
+	one := board.User{Name: "ann lee", Holding: board.Holding{Reserved: 1, Used: 2, Idle: 5},
+		Slices: board.Holding{Reserved: 2, Used: 3, Idle: 1}, Memory: 3, Processes: 4,
 		Mean2h: new(6.0), Where: []board.UserHost{{Host: "b", GPUs: []int{1}, Slices: []string{"2:1"}}}}
-	two := board.User{Name: "al li", Holding: board.Holding{Reserved: 1, Used: 1, Idle: 1}, Slices: board.Holding{Used: 1}, Memory: 1, Processes: 1,
-		Mean2h: new(1.0), Where: []board.UserHost{{Host: "a", GPUs: []int{2}}, {Host: "b", GPUs: []int{0, 1}, Slices: []string{"2:0"}}}}
+	two := board.User{Name: "al li", Holding: board.Holding{Reserved: 1, Used: 1, Idle: 1}, Slices: board.Holding{Used: 1},
+		Memory: 1, Processes: 1,
+		Mean2h: new(1.0),
+		Where:  []board.UserHost{{Host: "a", GPUs: []int{2}}, {Host: "b", GPUs: []int{0, 1}, Slices: []string{"2:0"}}}}
 	b := &board.Board{Users: []board.User{{Name: "zoe", Holding: board.Holding{Reserved: 3}}, one, two}}
 	m := b.Mask(board.Privacy{Users: board.UsersInitials}).Users
 	if len(m) != 2 || m[0].Name != "a.l." || m[1].Name != "z." {
 		t.Fatalf("users %+v", m)
 	}
-	if u := m[0]; u.Holding != (board.Holding{Reserved: 2, Used: 3, Idle: 6}) || u.Slices != (board.Holding{Reserved: 2, Used: 4, Idle: 1}) ||
+	if u := m[0]; u.Holding != (board.Holding{
+		Reserved: 2, Used: 3, Idle: 6,
+	}) || u.Slices != (board.Holding{Reserved: 2, Used: 4, Idle: 1}) ||
 		u.Memory != 4 || u.Processes != 5 || *u.Mean2h != 7 || fmt.Sprint(u.Where) != "[{a [2] []} {b [0 1] [2:0 2:1]}]" {
 		t.Errorf("%+v", u)
 	}
 	b.Hosts = []board.Host{{GPUs: []board.GPU{{Last: &board.LastSeen{Users: []string{"eva", "emil", "jun"}}}}}}
-	if last := b.Mask(board.Privacy{Users: board.UsersInitials}).Hosts[0].GPUs[0].Last.Users; fmt.Sprint(last) != "[e. j.]" {
+	if last := b.Mask(board.Privacy{
+		Users: board.UsersInitials,
+	}).Hosts[0].GPUs[0].Last.Users; fmt.Sprint(last) != "[e. j.]" {
 		t.Errorf("last were %v", last)
 	}
 	if fmt.Sprint(one.Where, two.Where) != "[{b [1] [2:1]}] [{a [2] []} {b [0 1] [2:0]}]" {
@@ -162,25 +174,32 @@ func TestMaskedUsersAreAddedUp(t *testing.T) {
 
 func TestMaskedBookingsAndProblems(t *testing.T) {
 	masked := board.Privacy{Users: board.UsersHash, Salt: []byte("salt")}
-	if id := masked.BookingID("eva-1"); !strings.HasPrefix(id, "booking-") || id == masked.BookingID("eva-2") || masked.BookingID("") != "" || (board.Privacy{}).BookingID("eva-1") != "eva-1" {
+	if id := masked.BookingID("eva-1"); !strings.HasPrefix(id, "booking-") || id == masked.BookingID("eva-2") ||
+		masked.BookingID("") != "" || (board.Privacy{}).BookingID("eva-1") != "eva-1" {
 		t.Errorf("a booking is called %q", id)
 	}
 	known := snapshot.Problem{Code: "smi:failed", Message: "/home/eva", Host: "gpu01", GPU: new(2)}
-	b := &board.Board{Hosts: []board.Host{{Name: "gpu01"}}, Problems: []snapshot.Problem{known, {Code: "smi:empty", Host: "eva"}}}
+	b := &board.Board{
+		Hosts: []board.Host{{Name: "gpu01"}}, Problems: []snapshot.Problem{known, {Code: "smi:empty", Host: "eva"}},
+	}
 	m := b.Mask(masked).Problems
-	if fmt.Sprint(m[0].Code, m[0].Message, m[0].Host, *m[0].GPU) != "smi:failedsmi:failedgpu012" || m[1].Code != "smi:empty" || m[1].Host != "" {
+	if fmt.Sprint(m[0].Code, m[0].Message, m[0].Host, *m[0].GPU) != "smi:failedsmi:failedgpu012" ||
+		m[1].Code != "smi:empty" || m[1].Host != "" {
 		t.Errorf("problems %+v", m)
 	}
 	b.Hosts[0].Problems = []snapshot.Problem{known}
 	if p := b.Mask(masked).Hosts[0].Problems; len(p) != 1 || p[0].Code != known.Code {
 		t.Errorf("problems of the host %+v", p)
 	}
-	b.Bookings = []board.Booking{{ID: "2", Host: "eva's"}, {ID: "1", Host: "gpu01", Name: "eva", From: now, Comment: "call me"}}
+	b.Bookings = []board.Booking{{ID: "2", Host: "eva's"}, {
+		ID: "1", Host: "gpu01", Name: "eva", From: now, Comment: "call me",
+	}}
 	b.Hosts[0].GPUs = []board.GPU{{Others: b.Bookings[1:]}}
 	if others := b.Mask(masked).Hosts[0].GPUs[0].Others; len(others) != 1 || others[0].Name != masked.Name("eva") {
 		t.Errorf("further bookings %+v", others)
 	}
-	if list := b.Mask(masked).Bookings; len(list) != 1 || list[0].Host != "gpu01" || list[0].Name != masked.Name("eva") || !list[0].From.Equal(now) || list[0].Comment != "" {
+	if list := b.Mask(masked).Bookings; len(list) != 1 || list[0].Host != "gpu01" || list[0].Name != masked.Name("eva") ||
+		!list[0].From.Equal(now) || list[0].Comment != "" {
 		t.Errorf("bookings %+v, want the one of a host of the board", list)
 	}
 	if name := masked.Name("?"); name != "?" {
@@ -202,15 +221,20 @@ func TestMaskedBookingsAndProblems(t *testing.T) {
 
 // What the driver says in words, and where a GPU is in the machine, is left out with the people alone.
 func TestMaskedGPUs(t *testing.T) {
-	words := snapshot.GPU{PCIBusID: "00000000:01:00.0", HealthReason: "Xid 79 on /home/eva", ProcessesUnknown: "N/A for eva", Readings: snapshot.Readings{UtilizationGPU: new(7)}}
+	words := snapshot.GPU{
+		PCIBusID: "00000000:01:00.0", HealthReason: "Xid 79 on /home/eva", ProcessesUnknown: "N/A for eva",
+		Readings: snapshot.Readings{UtilizationGPU: new(7)},
+	}
 	b := &board.Board{Hosts: []board.Host{{GPUs: []board.GPU{{GPU: words, MoreOthers: 3}, {}}}}}
 	if g := b.Mask(board.Privacy{Users: board.UsersNone}).Hosts[0].GPUs[1]; g.ProcessesUnknown != "" {
 		t.Errorf("a GPU whose processes are known: %q", g.ProcessesUnknown)
 	}
-	if g := b.Mask(board.Privacy{Users: board.UsersNone}).Hosts[0].GPUs[0]; g.PCIBusID != "" || g.HealthReason != "" || g.ProcessesUnknown != "not known" || *g.UtilizationGPU != 7 || g.MoreOthers != 0 {
+	if g := b.Mask(board.Privacy{Users: board.UsersNone}).Hosts[0].GPUs[0]; g.PCIBusID != "" || g.HealthReason != "" ||
+		g.ProcessesUnknown != "not known" || *g.UtilizationGPU != 7 || g.MoreOthers != 0 {
 		t.Errorf("with people masked: %+v", g)
 	}
-	if g := b.Mask(board.Privacy{Programs: board.ProgramsHidden}).Hosts[0].GPUs[0]; !reflect.DeepEqual(g.GPU, words) || g.MoreOthers != 3 {
+	if g := b.Mask(board.Privacy{Programs: board.ProgramsHidden}).Hosts[0].GPUs[0]; !reflect.DeepEqual(g.GPU, words) ||
+		g.MoreOthers != 3 {
 		t.Errorf("with people shown: %+v", g)
 	}
 }
@@ -218,7 +242,8 @@ func TestMaskedGPUs(t *testing.T) {
 // Where people are shown and programs are not, nothing but the programs is missing.
 func TestMaskOfProgramsAlone(t *testing.T) {
 	b := secretive(t)
-	b.Hosts[0].Owner, b.Hosts[0].Note, b.Hosts[0].Address, b.Hosts[0].Tags = "eva", "no overnight jobs", "10.0.0.1", []string{"a100"}
+	b.Hosts[0].Owner, b.Hosts[0].Note, b.Hosts[0].Address, b.Hosts[0].Tags = "eva", "no overnight jobs", "10.0.0.1",
+		[]string{"a100"}
 	masked := b.Mask(board.Privacy{Programs: board.ProgramsHidden})
 	programs := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Program" }, cmp.Ignore())
 	if diff := cmp.Diff(b, masked, programs, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(board.Host{})); diff != "" {

@@ -27,13 +27,17 @@ func TestOffer(t *testing.T) {
 		b.Hosts = append(b.Hosts, h)
 	}
 	book := func(host string, gpu, from, until int) booking.Booking {
-		bk := booking.Booking{ID: fmt.Sprint(host, gpu, from), Host: host, Target: booking.Target{Index: gpu}, Name: "mira", From: at(from), Kind: booking.Reserved}
+		bk := booking.Booking{
+			ID: fmt.Sprint(host, gpu, from), Host: host, Target: booking.Target{Index: gpu}, Name: "mira", From: at(from),
+			Kind: booking.Reserved,
+		}
 		if until != 0 {
 			bk.Until = at(until)
 		}
 		return bk
 	}
-	standing := []booking.Booking{book("a", 1, 5, 6), book("b", 1, -1, 20), book("b", 2, -1, 8), book("b", 2, 9, 10), book("a", 0, -9, -8)}
+	standing := []booking.Booking{book("a", 1, 5, 6), book("b", 1, -1, 20), book("b", 2, -1, 8), book("b", 2, 9, 10),
+		book("a", 0, -9, -8)}
 	for _, tt := range []struct {
 		gpus, from, until int
 		oneHost           bool
@@ -73,13 +77,15 @@ func TestOffer(t *testing.T) {
 	}
 	// All that there are come free when the last of them does.
 	only := &Board{GeneratedAt: now, Hosts: []Host{{Name: "b", GPUs: []GPU{{State: Booked}}}}}
-	if o := (&Wish{GPUs: 1, From: now, Until: at(1)}).Offer(only, &booking.Calendar{Bookings: []booking.Booking{book("b", 0, -1, 2)}}, now); !o.Next.Equal(at(2)) {
+	if o := (&Wish{GPUs: 1, From: now, Until: at(1)}).Offer(only,
+		&booking.Calendar{Bookings: []booking.Booking{book("b", 0, -1, 2)}}, now); !o.Next.Equal(at(2)) {
 		t.Errorf("the only GPU: %+v", o)
 	}
 	only.Hosts[0].GPUs[0].State = Drained
 	for reason, want := range map[string]time.Time{ReasonBooking: at(2), ReasonHost: {}} {
 		only.Hosts[0].GPUs[0].Reason = reason
-		if o := (&Wish{GPUs: 1, From: now, Until: at(1)}).Offer(only, &booking.Calendar{Bookings: []booking.Booking{book("b", 0, -1, 2)}}, now); !o.Next.Equal(want) {
+		if o := (&Wish{GPUs: 1, From: now, Until: at(1)}).Offer(only,
+			&booking.Calendar{Bookings: []booking.Booking{book("b", 0, -1, 2)}}, now); !o.Next.Equal(want) {
 			t.Errorf("out of use by a %s: there is one again at %v, want %v", reason, o.Next, want)
 		}
 	}
@@ -88,7 +94,9 @@ func TestOffer(t *testing.T) {
 	if o := w.Offer(b, &booking.Calendar{Bookings: standing}, now); o.Units != nil || !o.Next.Equal(at(6)) {
 		t.Errorf("without an end: %+v", o)
 	}
-	if o := w.Offer(b, &booking.Calendar{Bookings: append(standing, book("a", 0, 3, 0), book("b", 0, 3, 0))}, now); o.Units != nil || !o.Next.Equal(at(20)) {
+	if o := w.Offer(b, &booking.Calendar{Bookings: append(standing, book("a", 0, 3, 0), book("b", 0, 3, 0))},
+		now); o.Units != nil ||
+		!o.Next.Equal(at(20)) {
 		t.Errorf("others without an end: %+v", o)
 	}
 }
@@ -126,7 +134,13 @@ func TestAnOfferMixesNoSlices(t *testing.T) {
 func TestJobs(t *testing.T) {
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	run := func(person string, hours int, mib int64, alive bool) Process {
-		return Process{Person: person, Computes: alive, Process: snapshot.Process{Type: snapshot.Compute, Program: "train.py", StartedAt: &snapshot.Time{Time: start.Add(time.Duration(hours) * time.Hour)}, UsedMemory: &mib, Alive: &alive}}
+		return Process{
+			Person: person, Computes: alive,
+			Process: snapshot.Process{
+				Type: snapshot.Compute, Program: "train.py",
+				StartedAt: &snapshot.Time{Time: start.Add(time.Duration(hours) * time.Hour)}, UsedMemory: &mib, Alive: &alive,
+			},
+		}
 	}
 	eva := booking.Aliases{"elind": "eva"}.Mine("eva")
 	silent := Process{Person: "kai", Computes: true, Process: snapshot.Process{Type: snapshot.Compute}}
@@ -137,18 +151,28 @@ func TestJobs(t *testing.T) {
 	}{
 		{"neither memory nor start are told", GPU{State: Busy, Processes: []Process{silent}}, "kai 0 "},
 		{"somebody's who booked it", GPU{State: InUse, Booking: &Booking{Name: "kai"}}, "unknown 0 "},
-		{"two jobs of one", GPU{State: Busy, Processes: []Process{run("kai", 2, 1000, true), run("kai", 1, 500, true)}}, "kai 1000 12:00, kai 500 11:00"},
-		{"two people", GPU{State: Contested, Processes: []Process{run("kai", 2, 1000, true), run("mira", 1, 500, true)}}, "kai 1000 12:00, mira 500 11:00"},
+		{"two jobs of one", GPU{State: Busy, Processes: []Process{run("kai", 2, 1000, true), run("kai", 1, 500, true)}},
+			"kai 1000 12:00, kai 500 11:00"},
+		{"two people", GPU{State: Contested, Processes: []Process{run("kai", 2, 1000, true), run("mira", 1, 500, true)}},
+			"kai 1000 12:00, mira 500 11:00"},
 		{"one's own", GPU{State: Busy, Processes: []Process{run("elind", 2, 1000, true)}}, ""},
-		{"another's in one's own", GPU{State: Contested, Booking: &Booking{Name: "eva"}, Processes: []Process{run("eva", 2, 9, true), run("kai", 2, 1000, true)}}, "kai 1000 12:00"},
+		{"another's in one's own",
+			GPU{
+				State: Contested, Booking: &Booking{Name: "eva"},
+				Processes: []Process{run("eva", 2, 9, true), run("kai", 2, 1000, true)},
+			}, "kai 1000 12:00"},
 		{"a dead one", GPU{State: Stuck, Processes: []Process{run("kai", 2, 1000, false)}}, ""},
-		{"a dead one beside another's", GPU{State: Busy, Processes: []Process{run("kai", 2, 1000, false), run("mira", 1, 500, true)}}, "mira 500 11:00"},
+		{"a dead one beside another's",
+			GPU{State: Busy, Processes: []Process{run("kai", 2, 1000, false), run("mira", 1, 500, true)}}, "mira 500 11:00"},
 		{"nobody knows whose", GPU{State: Busy, Reason: ReasonMemory}, "unknown 0 "},
 		{"nobody knows", GPU{State: Unknown}, "unknown"},
 		{"in use by the one who booked it", GPU{State: InUse, Booking: &Booking{Name: "eva"}}, ""},
-		{"free", GPU{State: Free}, ""}, {"booked", GPU{State: Booked, Booking: &Booking{Name: "kai"}}, ""}, {"lost", GPU{State: Lost}, ""},
+		{"free", GPU{State: Free}, ""}, {"booked", GPU{State: Booked, Booking: &Booking{Name: "kai"}}, ""},
+		{"lost", GPU{State: Lost}, ""},
 	} {
-		b := &Board{Hosts: []Host{{Name: "aurora", GPUs: []GPU{{State: Busy}}}, {Name: "atlas", GPUs: []GPU{tt.gpu, {GPU: snapshot.GPU{Index: 1}, State: Busy}}}}}
+		b := &Board{Hosts: []Host{{Name: "aurora", GPUs: []GPU{{State: Busy}}}, {
+			Name: "atlas", GPUs: []GPU{tt.gpu, {GPU: snapshot.GPU{Index: 1}, State: Busy}},
+		}}}
 		got := ""
 		for i, j := range b.Jobs(booking.Booking{Host: "atlas", Target: booking.Target{Index: 0}}, eva) {
 			if i > 0 {
@@ -171,7 +195,8 @@ func TestJobs(t *testing.T) {
 		if got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
-		if whole := b.Jobs(booking.Booking{Host: "atlas", Target: booking.Target{All: true, Index: -1}}, eva); whole[len(whole)-1].Place != "atlas:1" {
+		if whole := b.Jobs(booking.Booking{Host: "atlas", Target: booking.Target{All: true, Index: -1}},
+			eva); whole[len(whole)-1].Place != "atlas:1" {
 			t.Errorf("%s: the whole host: %+v", tt.name, whole)
 		}
 	}

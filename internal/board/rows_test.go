@@ -3,8 +3,6 @@ package board_test
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,7 +80,8 @@ func generations(t *testing.T, list []answer) (last *board.Board) {
 			sliced += min(1, len(g.Slices))
 		}
 		if b.Totals.GPUs.All+sliced != len(b.Hosts[0].GPUs) {
-			t.Errorf("generation %d: %d GPUs in all, %d with slices, and %d rows", i, b.Totals.GPUs.All, sliced, len(b.Hosts[0].GPUs))
+			t.Errorf("generation %d: %d GPUs in all, %d with slices, and %d rows",
+				i, b.Totals.GPUs.All, sliced, len(b.Hosts[0].GPUs))
 		}
 		last = b
 		data, err := json.Marshal(next)
@@ -149,7 +148,10 @@ func TestAGPUThatWasKnownKeepsItsRow(t *testing.T) {
 			{after: m, cards: "ABC", want: free("ABC") + " 3D:lost"},
 			{after: d, cards: "ABC", silent: d, want: "0A:unknown 1B:unknown 2C:unknown 3D:unknown"}},
 		"maintenance": {all,
-			{after: m, cards: "AB-", inv: inventory.Host{Maintenance: true}, want: "0A:maintenance 1B:maintenance 2C:maintenance 3D:maintenance"}},
+			{
+				after: m, cards: "AB-", inv: inventory.Host{Maintenance: true},
+				want: "0A:maintenance 1B:maintenance 2C:maintenance 3D:maintenance",
+			}},
 		"one is expected, and was never seen": {
 			{cards: "ABC", inv: four, want: free("ABC") + " 3:lost"},
 			{after: m, cards: "AB-", inv: four, want: "0A:free 1B:free 2C:unknown 3:unknown"},
@@ -167,7 +169,10 @@ func TestAGPUThatWasKnownKeepsItsRow(t *testing.T) {
 		"one of two is lost, and one is expected": {{cards: "AB", want: free("AB")},
 			{after: m, cards: "A", inv: inventory.Host{ExpectedGPUs: 1}, want: free("A")}},
 		"one that never told anything is lost": {
-			{cards: "AB", want: "0A:free 1B:unknown", change: func(s *snapshot.Snapshot) { s.GPUs[1].Health = snapshot.HealthUnknown }},
+			{
+				cards: "AB", want: "0A:free 1B:unknown",
+				change: func(s *snapshot.Snapshot) { s.GPUs[1].Health = snapshot.HealthUnknown },
+			},
 			{after: m, cards: "A", want: "0A:free 1B:lost"}},
 		"one takes the slot of two, the second of which came later": {{cards: "A", want: free("A")},
 			{after: m, cards: "AB", want: free("AB")},
@@ -212,7 +217,8 @@ func TestUnlistedGPUKeepsLastSeen(t *testing.T) {
 		p := proc("tomas", snapshot.Compute, 9000)
 		p.GPU, p.GPUInstanceID = 1, new(7)
 		s.GPUs[1].MemoryUsed = new(int64(9000))
-		s.GPUs[1].MIGMode, s.GPUs[1].MIGDevices = "enabled", []snapshot.MIGDevice{{UUID: "MIG-1", Profile: "1g.10gb", MemoryTotal: new(int64(9728)), MemoryUsed: new(int64(12))}}
+		s.GPUs[1].MIGMode, s.GPUs[1].MIGDevices = "enabled",
+			[]snapshot.MIGDevice{{UUID: "MIG-1", Profile: "1g.10gb", MemoryTotal: new(int64(9728)), MemoryUsed: new(int64(12))}}
 		s.Processes = []snapshot.Process{p}
 	}}
 	b := generations(t, []answer{busy,
@@ -222,24 +228,28 @@ func TestUnlistedGPUKeepsLastSeen(t *testing.T) {
 	if g.Last == nil || g.Last.State != board.Busy || fmt.Sprint(g.Last.Users) != "[tomas]" || !g.Last.At.Equal(now) {
 		t.Errorf("last seen %+v, want busy by tomas at %v", g.Last, now)
 	}
-	if g.Reason != board.ReasonUnasked || g.Health != snapshot.HealthUnknown || g.Missing || g.ShortName != "A100-SXM4-40GB" || g.MemoryTotal == nil || g.MemoryUsed != nil || g.PCIBusID == "" {
+	if g.Reason != board.ReasonUnasked || g.Health != snapshot.HealthUnknown || g.Missing ||
+		g.ShortName != "A100-SXM4-40GB" || g.MemoryTotal == nil || g.MemoryUsed != nil || g.PCIBusID == "" {
 		t.Errorf("row %+v: want what the card is, and no reading", g)
 	}
-	if g.MIGMode != "enabled" || len(g.Slices) != 1 || g.Slices[0].UUID != "MIG-1" || g.Slices[0].MemoryUsed != nil || g.Slices[0].State != board.Unknown {
+	if g.MIGMode != "enabled" || len(g.Slices) != 1 || g.Slices[0].UUID != "MIG-1" || g.Slices[0].MemoryUsed != nil ||
+		g.Slices[0].State != board.Unknown {
 		t.Errorf("slices %+v, want one that is unknown", g.Slices)
 	}
 	if len(b.Models) != 2 || b.Models[0].Total != 1 || b.Models[1].Total != 1 {
 		t.Errorf("models %+v, want a card and a slice", b.Models)
 	}
 	// A full answer that says too little of one keeps what was known, too.
-	b = generations(t, []answer{busy, {after: time.Minute, cards: "AB", want: "0A:free 1B:unknown", change: func(s *snapshot.Snapshot) {
-		s.GPUs[1].Health = snapshot.HealthUnknown
-	}}})
+	b = generations(t, []answer{busy, {after: time.Minute, cards: "AB", want: "0A:free 1B:unknown",
+		change: func(s *snapshot.Snapshot) {
+			s.GPUs[1].Health = snapshot.HealthUnknown
+		}}})
 	if g := b.Hosts[0].GPUs[1]; g.Last == nil || g.Last.State != board.Busy {
 		t.Errorf("last seen %+v, want busy", g.Last)
 	}
 	b = generations(t, []answer{busy, {after: time.Minute, cards: "A", want: "0A:free 1B:lost"}})
-	if g := b.Hosts[0].GPUs[1]; !g.Missing || g.Reason != board.ReasonMissing || g.Health != snapshot.HealthLost || g.Last == nil || g.Last.State != board.Busy {
+	if g := b.Hosts[0].GPUs[1]; !g.Missing || g.Reason != board.ReasonMissing || g.Health != snapshot.HealthLost ||
+		g.Last == nil || g.Last.State != board.Busy {
 		t.Errorf("row %+v: want a lost one, last seen busy", g)
 	}
 }
@@ -267,10 +277,16 @@ func TestMissingIsReportedAfterAnAnswer(t *testing.T) {
 		next answer
 		want string
 	}{
-		{"lost", false, answer{cards: "ABD", want: "0A:free 1B:free 2D:free 3C:lost"}, "the driver lists 3 GPUs, and GPU 2 (GPU-C) no more"},
-		{"expected and lost", false, answer{cards: "ABD", inv: four, want: "0A:free 1B:free 2D:free 3C:lost"}, "the inventory expects 4 GPUs and the driver lists 3, and GPU 2 (GPU-C) no more"},
-		{"expected and never seen", false, answer{cards: "ABCD", inv: inventory.Host{ExpectedGPUs: 5}, want: free("ABCD") + " 4:lost"}, "the inventory expects 5 GPUs and the driver lists 4"},
-		{"all but the only one that is expected", false, answer{cards: "", inv: inventory.Host{ExpectedGPUs: 1}, want: "0A:lost"}, "the inventory expects 1 GPUs and the driver lists 0, and GPU 0 (GPU-A) no more"},
+		{"lost", false, answer{cards: "ABD", want: "0A:free 1B:free 2D:free 3C:lost"},
+			"the driver lists 3 GPUs, and GPU 2 (GPU-C) no more"},
+		{"expected and lost", false, answer{cards: "ABD", inv: four, want: "0A:free 1B:free 2D:free 3C:lost"},
+			"the inventory expects 4 GPUs and the driver lists 3, and GPU 2 (GPU-C) no more"},
+		{"expected and never seen", false,
+			answer{cards: "ABCD", inv: inventory.Host{ExpectedGPUs: 5}, want: free("ABCD") + " 4:lost"},
+			"the inventory expects 5 GPUs and the driver lists 4"},
+		{"all but the only one that is expected", false,
+			answer{cards: "", inv: inventory.Host{ExpectedGPUs: 1}, want: "0A:lost"},
+			"the inventory expects 1 GPUs and the driver lists 0, and GPU 0 (GPU-A) no more"},
 		{"cut", false, answer{cards: "AB-", inv: four, want: "0A:free 1B:free 2C:unknown 3D:unknown"}, ""},
 		{"not asked", false, answer{cards: "-", inv: four, want: "0A:unknown 1B:unknown 2C:unknown 3D:unknown"}, ""},
 		{"cut after a loss", true, answer{cards: "AB-", want: "0A:free 1B:free 2C:unknown 3D:lost"}, ""},
@@ -297,7 +313,9 @@ func TestMissingIsReportedAfterAnAnswer(t *testing.T) {
 
 // No more than four of those that are gone are named.
 func TestMissingNamesFour(t *testing.T) {
-	last := generations(t, []answer{{cards: "ABCDEF", want: free("ABCDEF")}, {after: time.Minute, cards: "A", want: "0A:free 1B:lost 2C:lost 3D:lost 4E:lost 5F:lost"}})
+	last := generations(t, []answer{{cards: "ABCDEF", want: free("ABCDEF")}, {
+		after: time.Minute, cards: "A", want: "0A:free 1B:lost 2C:lost 3D:lost 4E:lost 5F:lost",
+	}})
 	want := "gpu01: the driver lists 1 GPUs, and GPU 1 (GPU-B), GPU 2 (GPU-C), GPU 3 (GPU-D), GPU 4 (GPU-E) no more"
 	if got := said(last, "gpu:missing"); len(got) != 1 || got[0] != want {
 		t.Errorf("said %q, want %q", got, want)
@@ -318,7 +336,10 @@ func TestKnownGPUsAreBounded(t *testing.T) {
 				s.GPUs = append(s.GPUs, g)
 			}
 			var b *board.Board
-			b, marks = board.Merge(board.Input{Now: at, Hosts: []inventory.Host{{Name: "gpu01"}}, Marks: marks, Reports: map[string]board.Report{"gpu01": {Snapshot: s}}})
+			b, marks = board.Merge(board.Input{
+				Now: at, Hosts: []inventory.Host{{Name: "gpu01"}}, Marks: marks,
+				Reports: map[string]board.Report{"gpu01": {Snapshot: s}},
+			})
 			if n := len(b.Hosts[0].GPUs); n > snapshot.MaxGPUs || len(marks.GPUs) > snapshot.MaxGPUs {
 				t.Fatalf("full %v: %d rows, %d remembered after %d generations", full, n, len(marks.GPUs), i)
 			}
@@ -337,161 +358,5 @@ func TestKnownGPUsAreBounded(t *testing.T) {
 		if len(marks.GPUs) != 0 {
 			t.Errorf("%d GPUs are remembered of a host that has left the board", len(marks.GPUs))
 		}
-	}
-}
-
-// A GPU that is booked by its number stays booked when the numbers change.
-func TestBookingsByIndexFollowTheCard(t *testing.T) {
-	number := func(index int, id string) booking.Booking {
-		b := by("eva", booking.Reserved)
-		b.ID, b.Target, b.Line, b.Col = id, booking.Target{Index: index}, 12, 5
-		b.Until = now.Add(100 * time.Hour)
-		return b
-	}
-	later := number(2, "later")
-	later.Name, later.From = "jun", now.Add(50*time.Hour)
-	list := []booking.Booking{number(2, "one"), later}
-	first := answer{cards: "ABCD", booked: list, want: "0A:free 1B:free 2C:booked 3D:free"}
-	moved := answer{after: time.Minute, cards: "ACD", booked: list, want: "0A:free 1C:booked 2D:free 3B:lost"}
-
-	t.Run("moved", func(t *testing.T) {
-		b := generations(t, []answer{first, moved})
-		g := b.Hosts[0].GPUs[1]
-		if g.Booking == nil || !slices.Equal(g.Booking.GPUs, []int{1}) || g.Booking.UUID != "" || g.Next == nil || g.Next.ID != "later" || !g.FreeFrom.Equal(list[0].Until) {
-			t.Errorf("row %+v: want both bookings, of number 1", g)
-		}
-		for _, bk := range b.Bookings {
-			if !slices.Equal(bk.GPUs, []int{1}) {
-				t.Errorf("%s is listed for %v, want number 1", bk.ID, bk.GPUs)
-			}
-		}
-		if d := b.Hosts[0].GPUs[2]; d.Booking != nil || d.Next != nil {
-			t.Errorf("the card that has the number now is booked: %+v", d)
-		}
-		want := "comments.json:12:5: the booking of GPU 2 of gpu01 means the card GPU-C, which is number 1 now; write its UUID or the new number"
-		if got := said(b, "booking:moved"); len(got) != 2 || got[0] != want {
-			t.Errorf("said %q, want twice %q", got, want)
-		}
-	})
-	t.Run("and back", func(t *testing.T) {
-		back := first
-		back.after = 2 * time.Minute
-		if got := said(generations(t, []answer{first, moved, back}), "booking:moved"); got != nil {
-			t.Errorf("said %q", got)
-		}
-	})
-	t.Run("after bookings of a UUID and of a number that is not there", func(t *testing.T) {
-		named := number(-1, "named")
-		named.Target.UUID = "GPU-A"
-		all := append([]booking.Booking{named, number(7, "none")}, list...)
-		generations(t, []answer{{cards: "ABCD", booked: all, want: "0A:booked 1B:free 2C:booked 3D:free"},
-			{after: time.Minute, cards: "ACD", booked: all, want: "0A:booked 1C:booked 2D:free 3B:lost"}})
-	})
-	t.Run("edited", func(t *testing.T) {
-		edited := []booking.Booking{number(2, "another id"), later}
-		again := answer{after: 2 * time.Minute, cards: "ACD", booked: edited, want: "0A:free 1C:free 2D:booked 3B:lost"}
-		generations(t, []answer{first, moved, again})
-	})
-	t.Run("the number is only that of a lost row", func(t *testing.T) {
-		odd := []booking.Booking{number(3, "odd")}
-		generations(t, []answer{{cards: "ABCD", want: free("ABCD")}, {after: time.Minute, cards: "ACD", booked: odd, want: "0A:free 1C:free 2D:free 3B:lost"},
-			{after: 2 * time.Minute, cards: "ABCD", booked: odd, want: "0A:free 1B:free 2C:free 3D:booked"}})
-	})
-	t.Run("its card is lost", func(t *testing.T) {
-		lost := answer{after: time.Minute, cards: "ABD", booked: list, want: "0A:free 1B:free 2D:free 3C:lost"}
-		b := generations(t, []answer{first, lost})
-		if g := b.Hosts[0].GPUs[3]; g.Booking == nil || !slices.Equal(g.Booking.GPUs, []int{3}) {
-			t.Errorf("the lost row has no booking: %+v", g)
-		}
-		want := "comments.json:12:5: the booking of GPU 2 of gpu01 means the card GPU-C, which the driver lists no more; book another"
-		if got := said(b, "booking:moved"); len(got) != 2 || got[0] != want {
-			t.Errorf("said %q, want %q", got, want)
-		}
-	})
-	t.Run("its card was replaced", func(t *testing.T) {
-		generations(t, []answer{first, {after: time.Minute, cards: "ABXD", slots: "ABCD", booked: list, want: "0A:free 1B:free 2X:booked 3D:free"}})
-	})
-	t.Run("the driver hangs meanwhile", func(t *testing.T) {
-		generations(t, []answer{first, {after: time.Minute, cards: "-", booked: list, want: "0A:unknown 1B:unknown 2C:unknown 3D:unknown"},
-			{after: 2 * time.Minute, cards: "ACD", booked: list, want: moved.want}})
-	})
-	t.Run("first seen while an answer is cut", func(t *testing.T) {
-		cut := answer{cards: "AB-", booked: list, want: "0A:free 1B:free"}
-		whole := first
-		whole.after = time.Minute
-		again := moved
-		again.after = 2 * time.Minute
-		generations(t, []answer{cut, whole, again})
-	})
-	t.Run("first seen while its card is not listed", func(t *testing.T) {
-		all, cut, again := first, answer{after: time.Minute, cards: "AB-", booked: list, want: "0A:free 1B:free 2C:unknown 3D:unknown"}, moved
-		all.booked, all.want, again.after = nil, free("ABCD"), 2*time.Minute
-		generations(t, []answer{all, cut, again})
-	})
-	t.Run("beside a card and a slice without a UUID", func(t *testing.T) {
-		two := []snapshot.GPU{card('A', 'A', 0), card('B', 'B', 1)}
-		two[0].UUID, two[0].MIGDevices = "", []snapshot.MIGDevice{{}}
-		b := number(1, "one")
-		_, marks := board.Merge(board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Calendar: &booking.Calendar{Bookings: []booking.Booking{b}},
-			Reports: map[string]board.Report{"gpu01": {Snapshot: &snapshot.Snapshot{CollectedAt: snapshot.TimeOf(now), GPUs: two, GPUsComplete: true}}}})
-		if len(marks.Bookings) != 1 {
-			t.Errorf("remembered %v, want the card of the booking", marks.Bookings)
-		}
-	})
-	t.Run("the file cannot be read meanwhile", func(t *testing.T) {
-		var marks board.Marks
-		for i, cal := range []*booking.Calendar{{Bookings: list}, {Broken: true}, {Bookings: list}} {
-			cards := []string{"ABCD", "ACD", "ACD"}[i]
-			s := &snapshot.Snapshot{CollectedAt: snapshot.TimeOf(now), GPUsComplete: true}
-			for index, letter := range cards {
-				s.GPUs = append(s.GPUs, card(letter, letter, index))
-			}
-			var b *board.Board
-			b, marks = board.Merge(board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Marks: marks, Calendar: cal,
-				Reports: map[string]board.Report{"gpu01": {Snapshot: s}}})
-			if i == 2 && rows(b) != moved.want {
-				t.Errorf("rows %s, want %s", rows(b), moved.want)
-			}
-		}
-	})
-	t.Run("what is over is forgotten", func(t *testing.T) {
-		_, marks := board.Merge(board.Input{Now: now, Marks: board.Marks{Bookings: map[string]string{"gpu01/2/one/x": "GPU-C"}}})
-		if len(marks.Bookings) != 0 {
-			t.Errorf("remembered %v", marks.Bookings)
-		}
-		past := number(2, "past")
-		past.Host, past.Until = "gpu77", now.Add(-49*time.Hour)
-		key := "gpu77/2/past/" + past.From.UTC().Format(time.RFC3339)
-		for until, want := range map[time.Time]int{now.Add(-47 * time.Hour): 1, now.Add(-49 * time.Hour): 0} {
-			past.Until = until
-			_, marks := board.Merge(board.Input{Now: now, Marks: board.Marks{Bookings: map[string]string{key: "GPU-C"}}, Calendar: &booking.Calendar{Bookings: []booking.Booking{past}}})
-			if len(marks.Bookings) != want {
-				t.Errorf("over since %v: remembered %v", until, marks.Bookings)
-			}
-		}
-	})
-}
-
-func said(b *board.Board, code string) (list []string) {
-	for _, p := range b.Problems {
-		if p.Code == code {
-			list = append(list, p.Where()+": "+p.Message)
-		}
-	}
-	return list
-}
-
-// TestBookingMarksOutliveTheirHost: what a booking means is kept while its host is away.
-func TestBookingMarksOutliveTheirHost(t *testing.T) {
-	b := by("eva", booking.Reserved)
-	b.ID, b.Target = "one", booking.Target{Index: 0}
-	s := scene{gpu: a100(), booked: []booking.Booking{b}}
-	_, marks := s.merge()
-	if len(marks.Bookings) != 1 {
-		t.Fatalf("remembered %v, want one booking", marks.Bookings)
-	}
-	_, after := board.Merge(board.Input{Now: now, Marks: marks, Calendar: &booking.Calendar{Bookings: s.booked}})
-	if !reflect.DeepEqual(after.Bookings, marks.Bookings) {
-		t.Errorf("remembered %v, want %v", after.Bookings, marks.Bookings)
 	}
 }

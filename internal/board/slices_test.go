@@ -63,7 +63,8 @@ func TestSlicesHaveStates(t *testing.T) {
 		{"a process that holds hardly anything", func(s *scene) {
 			s.procs = []snapshot.Process{on(proc("eva", snapshot.Compute, 3), 2, 0)}
 		}, "busy free busy"},
-		{"full, and nobody there", func(s *scene) { slice(s, 1).MemoryUsed = new(int64(8000)) }, "stuck(unowned) free stuck(unowned)"},
+		{"full, and nobody there", func(s *scene) { slice(s, 1).MemoryUsed = new(int64(8000)) },
+			"stuck(unowned) free stuck(unowned)"},
 		{"one in use, the other full, and nobody there", func(s *scene) {
 			slice(s, 0).MemoryUsed, slice(s, 1).MemoryUsed = new(int64(8000)), new(int64(8000))
 			s.procs = []snapshot.Process{on(proc("eva", snapshot.Compute, 7900), 1, 0)}
@@ -72,15 +73,19 @@ func TestSlicesHaveStates(t *testing.T) {
 			slice(s, 1).MemoryUsed = new(int64(8000))
 			s.procs = []snapshot.Process{on(proc("root", snapshot.Graphics, 100), 2, 0)}
 		}, "stuck(unowned) free stuck(unowned)"},
-		{"one slice, and the mode is not told", func(s *scene) { s.gpu.MIGMode, s.gpu.MIGDevices = "", s.gpu.MIGDevices[:1] }, "free free"},
-		{"no instances, and lost", func(s *scene) { s.gpu.MIGDevices, s.gpu.Health = nil, snapshot.HealthLost }, "lost(lost)"},
+		{"one slice, and the mode is not told", func(s *scene) { s.gpu.MIGMode, s.gpu.MIGDevices = "", s.gpu.MIGDevices[:1] },
+			"free free"},
+		{"no instances, and lost", func(s *scene) { s.gpu.MIGDevices, s.gpu.Health = nil, snapshot.HealthLost },
+			"lost(lost)"},
 		{"full, and the processes not told", func(s *scene) {
 			slice(s, 1).MemoryUsed, s.gpu.ProcessesUnknown = new(int64(8000)), "N/A"
 		}, "busy(memory) unknown(unreadable) busy(memory)"},
 		{"memory not told", func(s *scene) { slice(s, 0).MemoryUsed = nil }, "unknown(unreadable) unknown(unreadable) free"},
-		{"a process without an instance", func(s *scene) { s.procs = []snapshot.Process{proc("eva", snapshot.Compute, 7900)} },
+		{"a process without an instance",
+			func(s *scene) { s.procs = []snapshot.Process{proc("eva", snapshot.Compute, 7900)} },
 			"unknown(unreadable) unknown(unreadable) unknown(unreadable)"},
-		{"a display server without an instance", func(s *scene) { s.procs = []snapshot.Process{proc("root", snapshot.Graphics, 4)} },
+		{"a display server without an instance",
+			func(s *scene) { s.procs = []snapshot.Process{proc("root", snapshot.Graphics, 4)} },
 			"unknown(unreadable) unknown(unreadable) unknown(unreadable)"},
 		{"an instance that is not there", func(s *scene) {
 			s.procs = []snapshot.Process{on(proc("eva", snapshot.Compute, 7900), 9, 0)}
@@ -91,8 +96,10 @@ func TestSlicesHaveStates(t *testing.T) {
 		}, "unknown(unreadable) unknown(unreadable) unknown(unreadable)"},
 		{"no instances", func(s *scene) { s.gpu.MIGDevices = nil }, "unknown(no-slices)"},
 		{"lost", func(s *scene) { s.gpu.Health = snapshot.HealthLost }, "lost(lost) lost(lost) lost(lost)"},
-		{"could not be asked", func(s *scene) { s.gpu.Health = snapshot.HealthUnknown }, "unknown(unasked) unknown(unasked) unknown(unasked)"},
-		{"drained", func(s *scene) { s.inv = inventory.Host{Maintenance: true} }, "maintenance(host) maintenance(host) maintenance(host)"},
+		{"could not be asked", func(s *scene) { s.gpu.Health = snapshot.HealthUnknown },
+			"unknown(unasked) unknown(unasked) unknown(unasked)"},
+		{"drained", func(s *scene) { s.inv = inventory.Host{Maintenance: true} },
+			"maintenance(host) maintenance(host) maintenance(host)"},
 		{"old", func(s *scene) { s.age = time.Hour }, "unknown(stale) unknown(stale) unknown(stale)"},
 		{"a slice booked", func(s *scene) { s.booked = []booking.Booking{of("eva", "MIG-1")} }, "booked free booked"},
 		{"a slice booked and used", func(s *scene) {
@@ -103,8 +110,10 @@ func TestSlicesHaveStates(t *testing.T) {
 			s.booked = []booking.Booking{of("eva", "MIG-1")}
 			s.procs = []snapshot.Process{on(proc("jun", snapshot.Compute, 7900), 2, 0)}
 		}, "contested free contested"},
-		{"the GPU booked by its index", func(s *scene) { s.booked = []booking.Booking{by("eva", booking.Reserved)} }, "booked booked booked"},
-		{"the GPU booked by its UUID", func(s *scene) { s.booked = []booking.Booking{of("eva", "GPU-1")} }, "booked booked booked"},
+		{"the GPU booked by its index", func(s *scene) { s.booked = []booking.Booking{by("eva", booking.Reserved)} },
+			"booked booked booked"},
+		{"the GPU booked by its UUID", func(s *scene) { s.booked = []booking.Booking{of("eva", "GPU-1")} },
+			"booked booked booked"},
 		{"a slice drained", func(s *scene) {
 			b := of("ops", "MIG-0")
 			b.Kind = booking.Maintenance
@@ -139,12 +148,17 @@ func TestComputeInstancesShareMemory(t *testing.T) {
 		{"nothing", 12, nil, "free free free"},
 		{"the first works", 6012, []snapshot.Process{on(proc("eva", snapshot.Compute, 6000), 1, 0)}, "busy busy free"},
 		{"the second works", 6012, []snapshot.Process{on(proc("eva", snapshot.Compute, 6000), 1, 1)}, "busy free busy"},
-		{"both work", 9012, []snapshot.Process{on(proc("eva", snapshot.Compute, 6000), 1, 0), on(proc("jun", snapshot.Compute, 3000), 1, 1)}, "busy busy busy"},
-		{"more is held than its processes hold", 9012, []snapshot.Process{on(proc("eva", snapshot.Compute, 6000), 1, 0)}, "busy busy unknown(shared)"},
-		{"a process does not tell its memory", 6012, []snapshot.Process{on(untold("eva"), 1, 0)}, "busy busy unknown(shared)"},
+		{"both work", 9012,
+			[]snapshot.Process{on(proc("eva", snapshot.Compute, 6000), 1, 0), on(proc("jun", snapshot.Compute, 3000), 1, 1)},
+			"busy busy busy"},
+		{"more is held than its processes hold", 9012, []snapshot.Process{on(proc("eva", snapshot.Compute, 6000), 1, 0)},
+			"busy busy unknown(shared)"},
+		{"a process does not tell its memory", 6012, []snapshot.Process{on(untold("eva"), 1, 0)},
+			"busy busy unknown(shared)"},
 		{"nobody is there", 6012, nil, "stuck(unowned) stuck(unowned) stuck(unowned)"},
 		{"its process is gone", 6012, []snapshot.Process{on(gone(6000), 1, 0)}, "stuck(dead) stuck(dead) stuck(unowned)"},
-		{"the compute instance is not told", 6012, []snapshot.Process{half(proc("eva", snapshot.Compute, 6000))}, "busy(memory) busy(memory) busy(memory)"},
+		{"the compute instance is not told", 6012, []snapshot.Process{half(proc("eva", snapshot.Compute, 6000))},
+			"busy(memory) busy(memory) busy(memory)"},
 	} {
 		s := scene{gpu: sliced(2), procs: c.procs}
 		for i := range s.gpu.MIGDevices {
@@ -187,10 +201,12 @@ func TestSlicesAreCounted(t *testing.T) {
 			t.Errorf("totals %+v", totals)
 		}
 	}
-	if len(b.Models) != 1 || b.Models[0].Name != "A100-SXM4-40GB 2g.10gb" || b.Models[0].Total != 3 || b.Models[0].Free != 1 || *b.Models[0].MemoryTotal != 9984 {
+	if len(b.Models) != 1 || b.Models[0].Name != "A100-SXM4-40GB 2g.10gb" || b.Models[0].Total != 3 ||
+		b.Models[0].Free != 1 || *b.Models[0].MemoryTotal != 9984 {
 		t.Errorf("models %+v", b.Models)
 	}
-	if len(b.FreeNow) != 1 || b.FreeNow[0].GPU.UUID != "MIG-1" || b.FreeNow[0].GPU.Label() != "0:1" || !b.FreeNow[0].GPU.FreeUntil.IsZero() || b.FreeNow[0].GPU.ShortName != "A100-SXM4-40GB 2g.10gb" {
+	if len(b.FreeNow) != 1 || b.FreeNow[0].GPU.UUID != "MIG-1" || b.FreeNow[0].GPU.Label() != "0:1" ||
+		!b.FreeNow[0].GPU.FreeUntil.IsZero() || b.FreeNow[0].GPU.ShortName != "A100-SXM4-40GB 2g.10gb" {
 		t.Errorf("free now %+v", b.FreeNow)
 	}
 	if b.NextFree == nil || b.NextFree.GPU.UUID != "MIG-2" || b.NextFree.GPU.Booking.Name != "eva" {
@@ -199,7 +215,8 @@ func TestSlicesAreCounted(t *testing.T) {
 	for _, u := range b.Users {
 		switch u.Name {
 		case "jun":
-			if u.Used != 0 || u.Slices.Used != 1 || u.Memory != 4992 || u.Processes != 1 || len(u.Where[0].GPUs) != 0 || !slices.Equal(u.Where[0].Slices, []string{"0:0"}) {
+			if u.Used != 0 || u.Slices.Used != 1 || u.Memory != 4992 || u.Processes != 1 || len(u.Where[0].GPUs) != 0 ||
+				!slices.Equal(u.Where[0].Slices, []string{"0:0"}) {
 				t.Errorf("%+v", u)
 			}
 		case "eva":
@@ -217,7 +234,8 @@ func TestSlicesAreCounted(t *testing.T) {
 	if bk := b.Bookings[0]; !slices.Equal(bk.GPUs, []int{0}) || bk.Slice == nil || *bk.Slice != 2 || bk.UUID != "MIG-2" {
 		t.Errorf("booking %+v", bk)
 	}
-	if p := h.GPUs[0].Slices[0].Processes; len(p) != 1 || *p[0].Share != 0.5 || len(h.GPUs[0].Slices[1].Processes) != 0 || len(h.GPUs[0].Processes) != 1 {
+	if p := h.GPUs[0].Slices[0].Processes; len(p) != 1 || *p[0].Share != 0.5 || len(h.GPUs[0].Slices[1].Processes) != 0 ||
+		len(h.GPUs[0].Processes) != 1 {
 		t.Errorf("processes %+v", p)
 	}
 }
@@ -225,7 +243,8 @@ func TestSlicesAreCounted(t *testing.T) {
 // TestUnplaced: a process that is on no slice, and one that is on one of another instance.
 func TestUnplaced(t *testing.T) {
 	s := scene{gpu: sliced(2)}
-	s.procs = []snapshot.Process{on(proc("jun", snapshot.Compute, 9), 1, 0), on(proc("jun", snapshot.Compute, 8), 9, 0), on(proc("jun", snapshot.Compute, 5), 1, 3), half(proc("eva", snapshot.Compute, 7)), proc("eva", snapshot.Compute, 6)}
+	s.procs = []snapshot.Process{on(proc("jun", snapshot.Compute, 9), 1, 0), on(proc("jun", snapshot.Compute, 8), 9, 0),
+		on(proc("jun", snapshot.Compute, 5), 1, 3), half(proc("eva", snapshot.Compute, 7)), proc("eva", snapshot.Compute, 6)}
 	_, g := s.row(t)
 	var left []int64
 	for _, p := range g.Unplaced() {
@@ -244,7 +263,8 @@ func TestUnplaced(t *testing.T) {
 func TestSlicesAreFreeUntilTheNextBooking(t *testing.T) {
 	next := by("eva", booking.Reserved)
 	next.From, next.Until = now.Add(time.Hour), now.Add(2*time.Hour)
-	if _, g := (scene{gpu: sliced(2), booked: []booking.Booking{next}}).row(t); g.State != board.Free || !g.FreeUntil.Equal(next.From) || !g.Slices[1].FreeUntil.Equal(next.From) {
+	if _, g := (scene{gpu: sliced(2), booked: []booking.Booking{next}}).row(t); g.State != board.Free ||
+		!g.FreeUntil.Equal(next.From) || !g.Slices[1].FreeUntil.Equal(next.From) {
 		t.Errorf("%s until %v, its slice until %v", g.State, g.FreeUntil, g.Slices[1].FreeUntil)
 	}
 	if _, g := (scene{gpu: sliced(2)}).row(t); !g.FreeUntil.IsZero() {
@@ -253,7 +273,9 @@ func TestSlicesAreFreeUntilTheNextBooking(t *testing.T) {
 }
 
 func TestLabels(t *testing.T) {
-	for want, b := range map[string]board.Booking{"[]": {}, "[0 2]": {GPUs: []int{0, 2}}, "[1:3]": {GPUs: []int{1}, Slice: new(3)}} {
+	for want, b := range map[string]board.Booking{
+		"[]": {}, "[0 2]": {GPUs: []int{0, 2}}, "[1:3]": {GPUs: []int{1}, Slice: new(3)},
+	} {
 		if got := fmt.Sprint(b.Labels()); got != want {
 			t.Errorf("%+v: %s", b, got)
 		}
@@ -301,7 +323,8 @@ func TestSliceWithoutUUID(t *testing.T) {
 func TestStaleHostKeepsSlices(t *testing.T) {
 	s := scene{gpu: sliced(2), age: time.Hour, procs: []snapshot.Process{on(proc("eva", snapshot.Compute, 7900), 1, 0)}}
 	_, g := s.row(t)
-	if r := g.Slices[0]; r.UUID != "MIG-0" || r.Slice.Profile != "2g.10gb" || *r.MemoryTotal != 9984 || r.MemoryUsed != nil || len(r.Processes) != 0 {
+	if r := g.Slices[0]; r.UUID != "MIG-0" || r.Slice.Profile != "2g.10gb" || *r.MemoryTotal != 9984 ||
+		r.MemoryUsed != nil || len(r.Processes) != 0 {
 		t.Errorf("%+v", r)
 	}
 	if g.Last == nil || g.Last.State != board.Busy || g.Slices[1].Last.State != board.Free {
@@ -326,8 +349,10 @@ func TestStateOfItsOwn(t *testing.T) {
 		reason string
 		own    bool
 	}{
-		{board.Lost, board.ReasonLost, true}, {board.Drained, "", true}, {board.Unknown, board.ReasonStale, true}, {board.Unknown, board.ReasonUnasked, true},
-		{board.Unknown, board.ReasonNoSlices, true}, {board.Unknown, board.ReasonUnreadable, false}, {board.Busy, "", false}, {board.Free, "", false},
+		{board.Lost, board.ReasonLost, true}, {board.Drained, "", true}, {board.Unknown, board.ReasonStale, true},
+		{board.Unknown, board.ReasonUnasked, true},
+		{board.Unknown, board.ReasonNoSlices, true}, {board.Unknown, board.ReasonUnreadable, false}, {board.Busy, "", false},
+		{board.Free, "", false},
 	} {
 		if g := (board.GPU{State: c.state, Reason: c.reason}); g.OwnState() != c.own {
 			t.Errorf("%s (%s): %v, want %v", c.state, c.reason, g.OwnState(), c.own)
@@ -350,7 +375,8 @@ func TestLostGPUKeepsSlices(t *testing.T) {
 // TestMIGDeviceOf: a process is on an instance when it can be no other.
 func TestMIGDeviceOf(t *testing.T) {
 	devices := []snapshot.MIGDevice{
-		{GPUInstanceID: new(1), ComputeInstanceID: new(0)}, {GPUInstanceID: new(1), ComputeInstanceID: new(1)}, {GPUInstanceID: new(2)}, {},
+		{GPUInstanceID: new(1), ComputeInstanceID: new(0)}, {GPUInstanceID: new(1), ComputeInstanceID: new(1)},
+		{GPUInstanceID: new(2)}, {},
 	}
 	for _, c := range []struct{ gi, ci, want int }{
 		{1, 0, 0}, {1, 1, 1}, {1, 2, 3}, {1, -1, -1}, {2, 0, -1}, {2, -1, -1}, {3, 0, 3}, {-1, 0, -1},
@@ -391,10 +417,14 @@ func BenchmarkManyBookings(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			calendar := &booking.Calendar{}
 			for i := range 20_000 {
-				calendar.Bookings = append(calendar.Bookings, booking.Booking{ID: fmt.Sprint(i), Host: "atlas", Target: target(i), Name: fmt.Sprint("user", i),
+				calendar.Bookings = append(calendar.Bookings, booking.Booking{ID: fmt.Sprint(i), Host: "atlas", Target: target(i),
+					Name: fmt.Sprint("user", i),
 					From: at.Add(-time.Duration(i%977) * time.Minute), Until: at.Add(time.Hour)})
 			}
-			in := board.Input{Now: at, Hosts: []inventory.Host{{Name: "atlas"}}, Reports: map[string]board.Report{"atlas": {Snapshot: snap}}, Calendar: calendar}
+			in := board.Input{
+				Now: at, Hosts: []inventory.Host{{Name: "atlas"}}, Reports: map[string]board.Report{"atlas": {Snapshot: snap}},
+				Calendar: calendar,
+			}
 			for b.Loop() {
 				board.Merge(in)
 			}
@@ -404,9 +434,11 @@ func BenchmarkManyBookings(b *testing.B) {
 
 // Who computes on two slices of a GPU uses two slices, and no GPU.
 func TestUserOfTwoSlices(t *testing.T) {
-	b, _ := scene{gpu: sliced(2), procs: []snapshot.Process{on(proc("eva", snapshot.Compute, 7900), 1, 0), on(proc("eva", snapshot.Compute, 7900), 2, 0)}}.merge()
+	b, _ := scene{gpu: sliced(2), procs: []snapshot.Process{on(proc("eva", snapshot.Compute, 7900), 1, 0),
+		on(proc("eva", snapshot.Compute, 7900), 2, 0)}}.merge()
 	u := b.Users[0]
-	if u.Used != 0 || u.Slices.Used != 2 || len(u.Where) != 1 || len(u.Where[0].GPUs) != 0 || !slices.Equal(u.Where[0].Slices, []string{"0:0", "0:1"}) {
+	if u.Used != 0 || u.Slices.Used != 2 || len(u.Where) != 1 || len(u.Where[0].GPUs) != 0 ||
+		!slices.Equal(u.Where[0].Slices, []string{"0:0", "0:1"}) {
 		t.Errorf("%+v, want two slices of GPU 0", u)
 	}
 }

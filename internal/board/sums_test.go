@@ -16,10 +16,14 @@ import (
 
 // When a GPU that somebody uses without a booking becomes free is not known.
 func TestABusyGPUHasNoFreeFrom(t *testing.T) {
-	next := booking.Booking{Host: "gpu01", Name: "eva", Kind: booking.Reserved, From: now.Add(time.Hour), Until: now.Add(2 * time.Hour)}
+	next := booking.Booking{
+		Host: "gpu01", Name: "eva", Kind: booking.Reserved, From: now.Add(time.Hour), Until: now.Add(2 * time.Hour),
+	}
 	gpu, memory := a100(), int64(9000)
 	gpu.MemoryUsed = &memory
-	_, g := scene{gpu: gpu, procs: []snapshot.Process{proc("lea", snapshot.Compute, 9000)}, booked: []booking.Booking{next}}.row(t)
+	_, g := scene{
+		gpu: gpu, procs: []snapshot.Process{proc("lea", snapshot.Compute, 9000)}, booked: []booking.Booking{next},
+	}.row(t)
 	if g.State != board.Busy || g.Next == nil || !g.FreeFrom.IsZero() {
 		t.Errorf("%s, next %v, free from %v", g.State, g.Next, g.FreeFrom)
 	}
@@ -54,7 +58,8 @@ func TestFreeFromAndUntil(t *testing.T) {
 				t.Errorf("free from %v until %v, want %v and %v", g.FreeFrom, g.FreeUntil, tt.from, tt.until)
 			}
 			b, _ := scene{gpu: a100(), booked: tt.booked}.merge()
-			if len(b.FreeNow) == 1 != (g.State == board.Free) || len(b.FreeNow) == 1 && !b.FreeNow[0].GPU.FreeUntil.Equal(tt.until) {
+			if len(b.FreeNow) == 1 != (g.State == board.Free) ||
+				len(b.FreeNow) == 1 && !b.FreeNow[0].GPU.FreeUntil.Equal(tt.until) {
 				t.Errorf("free now %+v", b.FreeNow)
 			}
 			if (g.Next != nil) != tt.next {
@@ -66,7 +71,8 @@ func TestFreeFromAndUntil(t *testing.T) {
 
 func TestUsersShareByMemory(t *testing.T) {
 	s := scene{gpu: a100(), procs: []snapshot.Process{
-		proc("mira", snapshot.Compute, 30000), proc("tom", snapshot.Compute, 10000), proc("root", snapshot.Graphics, 50), gone(10),
+		proc("mira", snapshot.Compute, 30000), proc("tom", snapshot.Compute, 10000), proc("root", snapshot.Graphics, 50),
+		gone(10),
 	}, booked: []booking.Booking{by("mira", booking.Reserved)}}
 	s.procs[1].PID = 9
 	b, _ := s.merge()
@@ -84,7 +90,8 @@ func TestUsersShareByMemory(t *testing.T) {
 
 // A process of an unknown user takes no share from the people who are known.
 func TestUsersShareWhatUnknownOnesLeave(t *testing.T) {
-	b, _ := scene{gpu: a100(), procs: []snapshot.Process{proc("mira", snapshot.Compute, 30000), proc("", snapshot.Compute, 10000)}}.merge()
+	b, _ := scene{gpu: a100(), procs: []snapshot.Process{proc("mira", snapshot.Compute, 30000),
+		proc("", snapshot.Compute, 10000)}}.merge()
 	if len(b.Users) != 1 || b.Users[0].Used != 1 || b.Users[0].Memory != 30000 || b.Users[0].Processes != 1 {
 		t.Errorf("users %+v, want all of the GPU for mira", b.Users)
 	}
@@ -100,15 +107,23 @@ func TestUsersAreAddedUp(t *testing.T) {
 		p.GPU, p.UsedMemory = gpu, nil
 		return p
 	}
-	b, _ := board.Merge(board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Person: func(name string) string { return strings.TrimSuffix(name, "2") },
-		Recent: &history.Recent{Users: []history.User{{Name: ""}, {Name: "tom", Mean2h: new(1.0)}, {Name: "tom2", Mean2h: new(2.0), Mean24h: new(3.0)}, {Name: "eva", Mean1w: new(4.0)}}},
-		Reports: map[string]board.Report{"gpu01": {Snapshot: &snapshot.Snapshot{CollectedAt: snapshot.Time{Time: now}, GPUs: []snapshot.GPU{a100(), second},
+	b, _ := board.Merge(board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}},
+		Person: func(name string) string { return strings.TrimSuffix(name, "2") },
+		Recent: &history.Recent{Users: []history.User{
+			{Name: ""},
+			{Name: "tom", Mean2h: new(1.0)},
+			{Name: "tom2", Mean2h: new(2.0), Mean24h: new(3.0)},
+			{Name: "eva", Mean1w: new(4.0)},
+		}},
+		Reports: map[string]board.Report{"gpu01": {Snapshot: &snapshot.Snapshot{CollectedAt: snapshot.Time{Time: now},
+			GPUs:      []snapshot.GPU{a100(), second},
 			Processes: []snapshot.Process{on(0, "tom"), on(0, "eva"), on(1, "tom2"), on(1, "tom")}}}}})
 	if len(b.Users) != 2 {
 		t.Fatalf("users %+v", b.Users)
 	}
 	tom, eva := b.Users[0], b.Users[1]
-	if tom.Name != "tom" || tom.Used != 1.5 || tom.Processes != 3 || len(tom.Where) != 1 || !slices.Equal(tom.Where[0].GPUs, []int{0, 1}) || *tom.Mean2h != 3 || *tom.Mean24h != 3 || tom.Mean1w != nil {
+	if tom.Name != "tom" || tom.Used != 1.5 || tom.Processes != 3 || len(tom.Where) != 1 ||
+		!slices.Equal(tom.Where[0].GPUs, []int{0, 1}) || *tom.Mean2h != 3 || *tom.Mean24h != 3 || tom.Mean1w != nil {
 		t.Errorf("tom %+v", tom)
 	}
 	if eva.Used != 0.5 || !slices.Equal(eva.Where[0].GPUs, []int{0}) || eva.Mean2h != nil || *eva.Mean1w != 4 {
@@ -117,7 +132,8 @@ func TestUsersAreAddedUp(t *testing.T) {
 }
 
 func TestPeopleOfAHostAreBounded(t *testing.T) {
-	s := scene{gpu: a100(), procs: []snapshot.Process{proc("", snapshot.Compute, 9)}} // somebody unknown is not one of them
+	// somebody unknown is not one of them
+	s := scene{gpu: a100(), procs: []snapshot.Process{proc("", snapshot.Compute, 9)}}
 	for i := range 257 {
 		p := proc(fmt.Sprintf("u%d", i), snapshot.Compute, 1)
 		p.PID = 1000 + i
@@ -130,7 +146,8 @@ func TestPeopleOfAHostAreBounded(t *testing.T) {
 	again.PID = 9999
 	s.procs = append(s.procs, again)
 	b, _ := s.merge()
-	if i := slices.IndexFunc(b.Users, func(u board.User) bool { return u.Name == "u0" }); i < 0 || b.Users[i].Processes != 2 {
+	if i := slices.IndexFunc(b.Users, func(u board.User) bool { return u.Name == "u0" }); i < 0 ||
+		b.Users[i].Processes != 2 {
 		t.Error("one who was named before is not named again")
 	}
 }
@@ -152,7 +169,10 @@ func TestBookersOfAHostAreBounded(t *testing.T) {
 			calendar.Bookings = append(calendar.Bookings, b)
 		}
 	}
-	b, _ := board.Merge(board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Calendar: calendar, Reports: map[string]board.Report{"gpu01": {Snapshot: snap}}})
+	b, _ := board.Merge(board.Input{
+		Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Calendar: calendar,
+		Reports: map[string]board.Report{"gpu01": {Snapshot: snap}},
+	})
 	if len(b.Users) != 256 || b.Users[0].Name != "eva" || b.Users[0].Reserved != 20 {
 		t.Errorf("%d people are named, the first is %+v", len(b.Users), b.Users[0])
 	}
@@ -182,7 +202,8 @@ func TestStrayBookingsAreNamed(t *testing.T) {
 	past := elsewhere
 	past.Until = now.Add(-time.Hour)
 	b, _ := scene{gpu: a100(), booked: []booking.Booking{elsewhere, ninth, past}}.merge()
-	if len(b.Problems) != 2 || b.Problems[0].Code != "booking:unknown-host" || b.Problems[1].Code != "booking:unknown-gpu" {
+	if len(b.Problems) != 2 || b.Problems[0].Code != "booking:unknown-host" ||
+		b.Problems[1].Code != "booking:unknown-gpu" {
 		t.Fatalf("problems %+v", b.Problems)
 	}
 	if b.Problems[0].Where() != "comments.json:3:7" {
@@ -200,7 +221,8 @@ func TestBookingsForANameThatMeansAHost(t *testing.T) {
 		meant.Host = name
 		b, _ := scene{gpu: a100(), booked: []booking.Booking{meant}}.merge()
 		g := b.Hosts[0].GPUs[0]
-		if g.State != board.Booked || g.Booking.Name != whose || len(b.Problems) != 1 || b.Problems[0].Code != "booking:host" || b.Problems[0].Where() != "comments.json:3:7" {
+		if g.State != board.Booked || g.Booking.Name != whose || len(b.Problems) != 1 ||
+			b.Problems[0].Code != "booking:host" || b.Problems[0].Where() != "comments.json:3:7" {
 			t.Errorf("%s: %s, %+v, problems %+v", name, g.State, g.Booking, b.Problems)
 		}
 	}
@@ -212,7 +234,10 @@ func TestNoBookingIsStrayWhereTheAnswerWasCut(t *testing.T) {
 	ninth.Target.Index = 9
 	for _, full := range []bool{false, true} {
 		snap := &snapshot.Snapshot{CollectedAt: snapshot.Time{Time: now}, GPUs: []snapshot.GPU{a100()}, GPUsComplete: full}
-		b, _ := board.Merge(board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Calendar: &booking.Calendar{Bookings: []booking.Booking{ninth}}, Reports: map[string]board.Report{"gpu01": {Snapshot: snap}}})
+		b, _ := board.Merge(board.Input{
+			Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Calendar: &booking.Calendar{Bookings: []booking.Booking{ninth}},
+			Reports: map[string]board.Report{"gpu01": {Snapshot: snap}},
+		})
 		if hasCode(b.Problems, "booking:unknown-gpu") != full {
 			t.Errorf("answered in full %v: problems %+v", full, b.Problems)
 		}
@@ -249,7 +274,8 @@ func TestOneBadHostLeavesTheOthersAlone(t *testing.T) {
 	}}
 	b, _ := board.Merge(in)
 	alone, _ := board.Merge(board.Input{Now: now, Hosts: in.Hosts[:1], Reports: in.Reports})
-	if got, want := fmt.Sprintf("%+v", b.Hosts[1]), fmt.Sprintf("%+v", alone.Hosts[0]); b.Hosts[1].Name != "good" || b.Hosts[1].State != board.Up || len(got) == 0 || len(got) != len(want) {
+	if got, want := fmt.Sprintf("%+v", b.Hosts[1]), fmt.Sprintf("%+v", alone.Hosts[0]); b.Hosts[1].Name != "good" ||
+		b.Hosts[1].State != board.Up || len(got) == 0 || len(got) != len(want) {
 		t.Errorf("the good host differs beside a bad one:\n%s\n%s", got, want)
 	}
 	if !hasCode(b.Problems, "bad:parse") || b.Hosts[0].State != board.Never {
@@ -291,7 +317,9 @@ func TestMemoryOfOneModelIsRounded(t *testing.T) {
 	gpu := func(mib int64) board.GPU {
 		return board.GPU{State: board.Free, ShortName: "A100", GPU: snapshot.GPU{Name: "A100", MemoryTotal: &mib}}
 	}
-	b := board.Board{Hosts: []board.Host{{GPUs: []board.GPU{gpu(40960), gpu(40536)}}, {GPUs: []board.GPU{gpu(40537), gpu(81920)}}}}
+	b := board.Board{Hosts: []board.Host{
+		{GPUs: []board.GPU{gpu(40960), gpu(40536)}}, {GPUs: []board.GPU{gpu(40537), gpu(81920)}},
+	}}
 	b.Count()
 	if m := b.Models; len(m) != 2 || m[0].Free != 3 || m[1].Free != 1 {
 		t.Errorf("models %+v, want three cards of 40 GiB and one of 80", m)
@@ -304,7 +332,8 @@ func TestModelsAreSorted(t *testing.T) {
 		return board.GPU{State: state, ShortName: name, GPU: snapshot.GPU{Name: name, MemoryTotal: new(gib << 10)}}
 	}
 	b := board.Board{Hosts: []board.Host{{GPUs: []board.GPU{
-		{State: board.Lost, Missing: true}, gpu("T4", 16, board.Busy), gpu("T4", 16, board.Free), gpu("L40", 48, board.Busy), gpu("A40", 48, board.Busy), gpu("A10", 24, board.Free), gpu("A10", 24, board.Free), gpu("H100", 80, board.Busy),
+		{State: board.Lost, Missing: true}, gpu("T4", 16, board.Busy), gpu("T4", 16, board.Free), gpu("L40", 48, board.Busy),
+		gpu("A40", 48, board.Busy), gpu("A10", 24, board.Free), gpu("A10", 24, board.Free), gpu("H100", 80, board.Busy),
 	}}}}
 	b.Count()
 	got := ""
@@ -319,7 +348,8 @@ func TestModelsAreSorted(t *testing.T) {
 // A person with several bookings of a GPU has reserved one GPU, and maintenance is nobody's.
 func TestReservedCountsGPUs(t *testing.T) {
 	ops := by("ops", booking.Maintenance)
-	b, _ := scene{gpu: a100(), booked: []booking.Booking{by("eva", booking.Reserved), by("Eva", booking.Reserved), by("jun", booking.Reserved), ops}}.merge()
+	b, _ := scene{gpu: a100(), booked: []booking.Booking{by("eva", booking.Reserved), by("Eva", booking.Reserved),
+		by("jun", booking.Reserved), ops}}.merge()
 	got := ""
 	for _, u := range b.Users {
 		got += fmt.Sprint(" ", u.Name, " ", u.Reserved)
@@ -331,9 +361,13 @@ func TestReservedCountsGPUs(t *testing.T) {
 
 // Users come by what they have reserved and use now, and then by what they used before.
 func TestUsersAreSorted(t *testing.T) {
-	b, _ := scene{gpu: a100(), procs: []snapshot.Process{proc("using", snapshot.Compute, 9)}, booked: []booking.Booking{by("booker", booking.Reserved)}, recent: &history.Recent{
-		Users: []history.User{{Name: "little", Mean2h: new(1.0)}, {Name: "much", Mean2h: new(4.0)}, {Name: "most", Mean2h: new(8.0)}, {Name: "booker", Mean2h: new(2.0)}},
-	}}.merge()
+	b, _ := scene{gpu: a100(), procs: []snapshot.Process{proc("using", snapshot.Compute, 9)},
+		booked: []booking.Booking{by("booker", booking.Reserved)}, recent: &history.Recent{
+			Users: []history.User{
+				{Name: "little", Mean2h: new(1.0)}, {Name: "much", Mean2h: new(4.0)}, {Name: "most", Mean2h: new(8.0)},
+				{Name: "booker", Mean2h: new(2.0)},
+			},
+		}}.merge()
 	got := ""
 	for _, u := range b.Users {
 		got += " " + u.Name
@@ -345,7 +379,9 @@ func TestUsersAreSorted(t *testing.T) {
 
 // What is held and idle counts for the board and for those who hold it.
 func TestHeldIdleIsCounted(t *testing.T) {
-	recent := &history.Recent{GPUs: map[history.Key]history.GPU{{Host: "gpu01", GPU: "GPU-1"}: {IdleSince: now.Add(-5 * time.Hour)}}}
+	recent := &history.Recent{GPUs: map[history.Key]history.GPU{{Host: "gpu01", GPU: "GPU-1"}: {
+		IdleSince: now.Add(-5 * time.Hour),
+	}}}
 	procs := []snapshot.Process{proc("sam", snapshot.Compute, 9000)}
 	b, _ := scene{gpu: a100(), recent: recent, procs: procs}.merge()
 	if b.Totals.GPUs.HeldIdle != 1 || b.Users[0].Idle != 1 {
@@ -353,7 +389,8 @@ func TestHeldIdleIsCounted(t *testing.T) {
 	}
 	b, _ = scene{gpu: a100(), procs: procs}.merge()
 	if b.Totals.GPUs.HeldIdle != 0 || b.Users[0].Idle != 0 {
-		t.Errorf("%d are held and idle where nobody knows for how long, %d of them sam's", b.Totals.GPUs.HeldIdle, b.Users[0].Idle)
+		t.Errorf("%d are held and idle where nobody knows for how long, %d of them sam's",
+			b.Totals.GPUs.HeldIdle, b.Users[0].Idle)
 	}
 }
 
@@ -374,7 +411,8 @@ func TestFreeNowAndNextFree(t *testing.T) {
 	unbooked.Booking = nil
 	b := board.Board{Hosts: []board.Host{{Name: "a", GPUs: []board.GPU{
 		gpu(0, "T4", 16, board.Free), gpu(1, "L40", 48, board.Free), gpu(2, "A40", 48, board.Free),
-		until(10, 1, board.Busy), unbooked, open, until(13, 5, board.InUse), until(14, 3, board.Contested), until(15, 4, board.Booked),
+		until(10, 1, board.Busy), unbooked, open, until(13, 5, board.InUse), until(14, 3, board.Contested),
+		until(15, 4, board.Booked),
 	}}}}
 	b.Count()
 	got := ""
@@ -384,7 +422,8 @@ func TestFreeNowAndNextFree(t *testing.T) {
 	if got != " A40:2 L40:1 T4:0" {
 		t.Errorf("free now%s", got)
 	}
-	if n := b.NextFree; n == nil || n.GPU.Index != 15 || n.GPU.Booking.Name != "by15" || !n.GPU.FreeFrom.Equal(now.Add(4*time.Hour)) {
+	if n := b.NextFree; n == nil || n.GPU.Index != 15 || n.GPU.Booking.Name != "by15" ||
+		!n.GPU.FreeFrom.Equal(now.Add(4*time.Hour)) {
 		t.Errorf("next free %+v", n)
 	}
 }

@@ -69,7 +69,8 @@ func TestClockBehindNeedsRecentArrival(t *testing.T) {
 			t.Errorf("%s: state %s, offset %v, problems %v", name, h.State, h.ClockOffset, h.Problems)
 		}
 	}
-	if h, _ := (scene{gpu: a100(), age: 10 * time.Second, seenAt: now}).row(t); h.State != board.Up || hasCode(h.Problems, "clock:behind") {
+	if h, _ := (scene{gpu: a100(), age: 10 * time.Second, seenAt: now}).row(t); h.State != board.Up ||
+		hasCode(h.Problems, "clock:behind") {
 		t.Errorf("10 s old: %s, %v", h.State, h.Problems)
 	}
 }
@@ -78,7 +79,9 @@ func TestClockBehindNeedsRecentArrival(t *testing.T) {
 // the process and the booking, use without a booking from the process.
 func TestSinceCountsFromTheBooking(t *testing.T) {
 	process, booked := now.Add(-3*time.Hour), now.Add(-time.Hour)
-	idle := &history.Recent{GPUs: map[history.Key]history.GPU{{Host: "gpu01", GPU: "GPU-1"}: {IdleSince: now.Add(-5 * time.Hour)}}}
+	idle := &history.Recent{GPUs: map[history.Key]history.GPU{{Host: "gpu01", GPU: "GPU-1"}: {
+		IdleSince: now.Add(-5 * time.Hour),
+	}}}
 	future := proc("eva", snapshot.Compute, 9000)
 	future.StartedAt = &snapshot.Time{Time: now.Add(time.Hour)}
 	for _, tt := range []struct {
@@ -88,9 +91,18 @@ func TestSinceCountsFromTheBooking(t *testing.T) {
 		want  time.Time
 	}{
 		{"without a booking", scene{procs: []snapshot.Process{proc("eva", snapshot.Compute, 9000)}}, board.Busy, process},
-		{"with one", scene{procs: []snapshot.Process{proc("eva", snapshot.Compute, 9000)}, booked: []booking.Booking{by("eva", booking.Reserved)}}, board.InUse, booked},
-		{"with another's", scene{procs: []snapshot.Process{proc("eva", snapshot.Compute, 9000)}, booked: []booking.Booking{by("jun", booking.Reserved)}}, board.Contested, booked},
-		{"booked, and idle for longer", scene{recent: idle, booked: []booking.Booking{by("eva", booking.Reserved)}}, board.Booked, booked},
+		{"with one",
+			scene{
+				procs:  []snapshot.Process{proc("eva", snapshot.Compute, 9000)},
+				booked: []booking.Booking{by("eva", booking.Reserved)},
+			}, board.InUse, booked},
+		{"with another's",
+			scene{
+				procs:  []snapshot.Process{proc("eva", snapshot.Compute, 9000)},
+				booked: []booking.Booking{by("jun", booking.Reserved)},
+			}, board.Contested, booked},
+		{"booked, and idle for longer", scene{recent: idle, booked: []booking.Booking{by("eva", booking.Reserved)}},
+			board.Booked, booked},
 		{"started in the future", scene{procs: []snapshot.Process{future}}, board.Busy, time.Time{}},
 	} {
 		tt.scene.gpu = a100()
@@ -101,7 +113,9 @@ func TestSinceCountsFromTheBooking(t *testing.T) {
 }
 
 func TestIdleNeedsAWindowAndAHolder(t *testing.T) {
-	recent := &history.Recent{GPUs: map[history.Key]history.GPU{{Host: "gpu01", GPU: "GPU-1"}: {IdleSince: now.Add(-5 * time.Hour), Utilization: []*float64{nil, new(12.0)}}}}
+	recent := &history.Recent{GPUs: map[history.Key]history.GPU{{Host: "gpu01", GPU: "GPU-1"}: {
+		IdleSince: now.Add(-5 * time.Hour), Utilization: []*float64{nil, new(12.0)},
+	}}}
 	begun := proc("sam", snapshot.Compute, 9000)
 	begun.StartedAt = &snapshot.Time{Time: now}
 	_, g := scene{gpu: a100(), recent: recent, procs: []snapshot.Process{begun}}.row(t)
@@ -126,7 +140,9 @@ func TestNoShow(t *testing.T) {
 	early := by("ada", booking.Reserved)
 	early.From = now.Add(-11 * time.Hour)
 	s := scene{gpu: a100(), booked: []booking.Booking{early}}
-	s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": {State: board.Booked, Since: now.Add(-3 * time.Hour)}}}
+	s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": {
+		State: board.Booked, Since: now.Add(-3 * time.Hour),
+	}}}
 	if _, g := s.row(t); !g.NoShow || !g.Since.Equal(now.Add(-3*time.Hour)) {
 		t.Errorf("no-show %v since %v, want one since 3 h", g.NoShow, g.Since)
 	}
@@ -161,7 +177,9 @@ func TestMarksKeepSince(t *testing.T) {
 	if b, again := s.merge(); !b.Hosts[0].GPUs[0].Since.IsZero() || !reflect.DeepEqual(again.GPUs["gpu01/GPU-1"], first) {
 		t.Errorf("a second look made up when it began: %+v", again.GPUs["gpu01/GPU-1"])
 	}
-	s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": {State: board.Busy, Since: now.Add(-time.Hour), Seen: now.Add(-time.Hour)}}}
+	s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": {
+		State: board.Busy, Since: now.Add(-time.Hour), Seen: now.Add(-time.Hour),
+	}}}
 	if b, _ := s.merge(); !b.Hosts[0].GPUs[0].Since.Equal(now) {
 		t.Errorf("it changed just now, and since is %v", b.Hosts[0].GPUs[0].Since)
 	}
@@ -185,9 +203,15 @@ func TestClockAheadIsReported(t *testing.T) {
 
 // A node that runs from cron tells no interval: its news is old after three minutes.
 func TestStaleWithoutAnInterval(t *testing.T) {
-	for age, want := range map[time.Duration]board.HostState{3 * time.Minute: board.Up, 3*time.Minute + time.Second: board.Stale} {
-		snap := &snapshot.Snapshot{CollectedAt: snapshot.TimeOf(now.Add(-age)), GPUs: []snapshot.GPU{a100()}, GPUsComplete: true}
-		b, _ := board.Merge(board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Reports: map[string]board.Report{"gpu01": {Snapshot: snap}}})
+	for age, want := range map[time.Duration]board.HostState{
+		3 * time.Minute: board.Up, 3*time.Minute + time.Second: board.Stale,
+	} {
+		snap := &snapshot.Snapshot{
+			CollectedAt: snapshot.TimeOf(now.Add(-age)), GPUs: []snapshot.GPU{a100()}, GPUsComplete: true,
+		}
+		b, _ := board.Merge(board.Input{
+			Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Reports: map[string]board.Report{"gpu01": {Snapshot: snap}},
+		})
 		if got := b.Hosts[0].State; got != want {
 			t.Errorf("%v old: %s, want %s", age, got, want)
 		}
@@ -205,7 +229,9 @@ func TestDownAfterTheConfiguredTime(t *testing.T) {
 // A card is lost from the answer that lacked it, and not from a time to come where the node's
 // clock is ahead; when it was first listed is not forgotten.
 func TestLostAndFirstSeen(t *testing.T) {
-	for age, want := range map[time.Duration]time.Time{10 * time.Second: now.Add(-10 * time.Second), -30 * time.Second: now} {
+	for age, want := range map[time.Duration]time.Time{
+		10 * time.Second: now.Add(-10 * time.Second), -30 * time.Second: now,
+	} {
 		s := scene{gpu: a100()}
 		_, s.marks = s.merge()
 		first := s.marks.GPUs["gpu01/GPU-1"].First

@@ -62,8 +62,10 @@ func TestWhatCountsAsUse(t *testing.T) {
 		{"GTX 1070 Ti", 8192, 1021, 19, list(xorg, shows("ada", "gnome-shell", 900)), "", "", "free"},
 		{"GTX 1070 Ti", 8192, 1021, 19, list(xorg, shows("ada", "gnome-shell", 900)), "", "eva", "booked"},
 		{"GTX 1070 Ti", 8192, 1021, 30, list(xorg, shows("ada", "gnome-shell", 900)), "", "", "busy: ada"},
-		{"RTX 4090", 24564, 1500, 30, list(xorg, shows("ada", "gnome-shell", 700), shows("kai", "kwin", 700)), "", "", "busy: unknown"},
-		{"RTX 4090", 24564, 1500, 30, list(xorg, shows("ada", "gnome-shell", 700), shows("kai", "kwin", 700)), "", "ada", "in-use: unknown"},
+		{"RTX 4090", 24564, 1500, 30, list(xorg, shows("ada", "gnome-shell", 700), shows("kai", "kwin", 700)), "", "",
+			"busy: unknown"},
+		{"RTX 4090", 24564, 1500, 30, list(xorg, shows("ada", "gnome-shell", 700), shows("kai", "kwin", 700)), "", "ada",
+			"in-use: unknown"},
 		{"RTX 4090", 24564, 9100, 97, list(xorg, shows("eva", "CarlaUE4", 8900)), "", "", "busy: eva"},
 		{"RTX 4090", 24564, 9100, 97, list(xorg, shows("eva", "CarlaUE4", 8900)), "", "ada", "contested: eva"},
 		{"RTX 4090", 24564, 9100, 0, list(xorg, shows("eva", "CarlaUE4", 8900)), "", "", "busy: eva"},
@@ -71,7 +73,8 @@ func TestWhatCountsAsUse(t *testing.T) {
 		{"RTX 4090", 24564, 9100, 0, list(xorg, shows("eva", "CarlaUE4", -1)), "", "", "busy: unknown"},
 		{"RTX 4090", 24564, 10100, 99, list(xorg, shows("ada", "gnome-shell", 900), trains), "", "eva", "in-use: eva"},
 		{"RTX 4090", 24564, 2600, 3, list(shows("root", "Xorg", 2400)), "", "", "busy: unknown (root)"},
-		{"RTX 4090", 24564, 1800, 12, list(xorg, shows("ada", "gnome-shell", 900)), "", "", "busy: unknown"}, // 840 MiB are nobody's
+		// 840 MiB are nobody's
+		{"RTX 4090", 24564, 1800, 12, list(xorg, shows("ada", "gnome-shell", 900)), "", "", "busy: unknown"},
 		// Service programs.
 		{"V100", 32768, 330, 0, list(mps("root", 30)), "", "", "free"},
 		{"P100", 16384, 9000, 99, list(mps("root", 8900)), "", "", "busy: unknown (root)"},
@@ -82,7 +85,8 @@ func TestWhatCountsAsUse(t *testing.T) {
 		{"V100", 32768, 9300, 60, list(mps("root", 30), trains), "", "", "busy: eva"},
 		{"A100", 81920, 9000, 0, list(dcgm(8900)), "", "", "busy: unknown (root)"},
 		{"A100", 81920, 500, 0, list(dcgm(300)), "", "", "free"},
-		{"A100", 81920, 9000, 0, list(of("eva", snapshot.Compute, "nvidia-cuda-mps-server", 8900)), "", "ada", "contested: eva"},
+		{"A100", 81920, 9000, 0, list(of("eva", snapshot.Compute, "nvidia-cuda-mps-server", 8900)), "", "ada",
+			"contested: eva"},
 		// Processes that are not known, as under Windows' driver model.
 		{"RTX 4090", 24564, 1128, 0, nil, hidden, "", "busy: unknown"},
 		{"RTX 4090", 24564, 400, 99, nil, hidden, "", "busy: unknown"},

@@ -16,11 +16,13 @@ import (
 // TestTwoGPUsOfOneUUID: such GPUs are named by index, to CUDA, over time and in bookings, and
 // a booking of the UUID holds each of them.
 func TestTwoGPUsOfOneUUID(t *testing.T) {
-	snap := &snapshot.Snapshot{Host: "gpu01", CollectedAt: snapshot.TimeOf(now), IntervalSeconds: 20, Processes: []snapshot.Process{}, GPUsComplete: true,
+	snap := &snapshot.Snapshot{Host: "gpu01", CollectedAt: snapshot.TimeOf(now), IntervalSeconds: 20,
+		Processes: []snapshot.Process{}, GPUsComplete: true,
 		GPUs: []snapshot.GPU{card('A', 'A', 0), card('A', 'B', 1), card('C', 'C', 2)}}
 	snap.GPUs[1].MemoryUsed, snap.GPUs[1].UtilizationGPU = new(int64(30000)), new(96)
-	in := board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Calendar: &booking.Calendar{File: "comments.json"},
-		Reports: map[string]board.Report{"gpu01": {Snapshot: snap}}}
+	in := board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}},
+		Calendar: &booking.Calendar{File: "comments.json"},
+		Reports:  map[string]board.Report{"gpu01": {Snapshot: snap}}}
 	states := func(b *board.Board) string {
 		var words []string
 		for _, g := range b.Hosts[0].GPUs {
@@ -39,7 +41,9 @@ func TestTwoGPUsOfOneUUID(t *testing.T) {
 	_, in.Marks = board.Merge(first)
 
 	in.Recent = &history.Recent{GPUs: map[history.Key]history.GPU{}}
-	for key, since := range map[string]time.Duration{"GPU-A": time.Hour, "index:0": 2 * time.Hour, "index:1": 3 * time.Hour} {
+	for key, since := range map[string]time.Duration{
+		"GPU-A": time.Hour, "index:0": 2 * time.Hour, "index:1": 3 * time.Hour,
+	} {
 		in.Recent.GPUs[history.Key{Host: "gpu01", GPU: key}] = history.GPU{IdleSince: now.Add(-since)}
 	}
 	var b *board.Board
@@ -48,7 +52,8 @@ func TestTwoGPUsOfOneUUID(t *testing.T) {
 		if got, want := states(b), "0 free, 1 busy, GPU-C free"; got != want {
 			t.Fatalf("%s, want %s", got, want)
 		}
-		if a, b := b.Hosts[0].GPUs[0].Since, b.Hosts[0].GPUs[1].IdleSince; !a.Equal(now.Add(-2*time.Hour)) || !b.Equal(now.Add(-3*time.Hour)) {
+		if a, b := b.Hosts[0].GPUs[0].Since, b.Hosts[0].GPUs[1].IdleSince; !a.Equal(now.Add(-2*time.Hour)) ||
+			!b.Equal(now.Add(-3*time.Hour)) {
 			t.Errorf("the past is of %s and %s", a, b)
 		}
 		var keys []string
@@ -64,7 +69,9 @@ func TestTwoGPUsOfOneUUID(t *testing.T) {
 	for _, p := range b.Problems {
 		said = append(said, p.Code+" "+p.Host+" "+p.Message)
 	}
-	if got, want := strings.Join(said, "\n"), "gpu:same-uuid gpu01 several GPUs or slices have the same UUID and are named by index: GPU 0 (GPU-A), GPU 1 (GPU-A)"; got != want {
+	if got, want := strings.Join(said,
+		"\n"), "gpu:same-uuid gpu01 several GPUs or slices have the same UUID and are named by index: GPU 0 (GPU-A), "+
+		"GPU 1 (GPU-A)"; got != want {
 		t.Errorf("problems %s\nwant %s", got, want)
 	}
 	if snap.GPUs[0].UUID != "GPU-A" {
@@ -104,7 +111,8 @@ func TestTwoSlicesOfOneUUID(t *testing.T) {
 	g := a100()
 	g.MIGMode = "enabled"
 	for i, uuid := range []string{"MIG-1", "MIG-1", "MIG-2"} {
-		g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{Index: i, GPUInstanceID: new(i), ComputeInstanceID: new(0), UUID: uuid,
+		g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{Index: i, GPUInstanceID: new(i), ComputeInstanceID: new(0),
+			UUID:        uuid,
 			MemoryTotal: new(int64(4864)), MemoryUsed: new(int64(12))})
 	}
 	b, marks := scene{gpu: g}.merge()
@@ -119,7 +127,10 @@ func TestTwoSlicesOfOneUUID(t *testing.T) {
 
 // hostWith is a host as it was some time ago, with cards by their letters.
 func hostWith(name string, age time.Duration, cards string) (inventory.Host, board.Report) {
-	s := &snapshot.Snapshot{Host: name, CollectedAt: snapshot.TimeOf(now.Add(-age)), IntervalSeconds: 20, Processes: []snapshot.Process{}, GPUsComplete: true}
+	s := &snapshot.Snapshot{
+		Host: name, CollectedAt: snapshot.TimeOf(now.Add(-age)), IntervalSeconds: 20, Processes: []snapshot.Process{},
+		GPUsComplete: true,
+	}
 	for i, letter := range cards {
 		s.GPUs = append(s.GPUs, card(letter, letter, i))
 	}
@@ -158,11 +169,13 @@ func TestOneCardUnderTwoHosts(t *testing.T) {
 		gpus  int
 		free  int
 	}{
-		{"a migration", []at{{"a", time.Hour, "AB"}, {"b", time.Second, "A"}}, "a:0 unknown at b, a:1 unknown, b:0 free", 2, 1},
+		{"a migration", []at{{"a", time.Hour, "AB"}, {"b", time.Second, "A"}}, "a:0 unknown at b, a:1 unknown, b:0 free", 2,
+			1},
 		{"back again", []at{{"a", time.Second, "AB"}, {"b", time.Hour, "A"}}, "a:0 free, a:1 free, b:0 unknown at a", 2, 2},
 		{"a clone", []at{{"a", 5 * time.Second, "A"}, {"b", time.Second, "A"}}, "a:0 unknown at b, b:0 free", 1, 1},
 		{"both silent", []at{{"a", time.Hour, "A"}, {"b", 2 * time.Hour, "A"}}, "a:0 unknown, b:0 unknown at a", 1, 0},
-		{"three", []at{{"a", 9 * time.Second, "A"}, {"b", time.Second, "A"}, {"c", 5 * time.Second, "A"}}, "a:0 unknown at b, b:0 free, c:0 unknown at b", 1, 1},
+		{"three", []at{{"a", 9 * time.Second, "A"}, {"b", time.Second, "A"}, {"c", 5 * time.Second, "A"}},
+			"a:0 unknown at b, b:0 free, c:0 unknown at b", 1, 1},
 		{"others", []at{{"a", time.Second, "AB"}, {"b", time.Second, "CD"}}, "a:0 free, a:1 free, b:0 free, b:1 free", 4, 4},
 	} {
 		in := board.Input{Now: now, Calendar: &booking.Calendar{}, Reports: map[string]board.Report{}}
@@ -187,7 +200,8 @@ func TestOneCardUnderTwoHosts(t *testing.T) {
 		for _, n := range b.Totals.GPUs.ByState {
 			states += n
 		}
-		if b.Totals.GPUs.All != c.gpus || models != c.gpus || states != c.gpus || b.Totals.GPUs.Free() != c.free || len(b.FreeNow) != c.free || offered != c.free {
+		if b.Totals.GPUs.All != c.gpus || models != c.gpus || states != c.gpus || b.Totals.GPUs.Free() != c.free ||
+			len(b.FreeNow) != c.free || offered != c.free {
 			t.Errorf("%s: %d GPUs, %d by model, %d by state; %d free, %d listed, %d offered; want %d and %d",
 				c.name, b.Totals.GPUs.All, models, states, b.Totals.GPUs.Free(), len(b.FreeNow), offered, c.gpus, c.free)
 		}
@@ -200,7 +214,9 @@ func TestOneCardUnderTwoHosts(t *testing.T) {
 				said := 0
 				for _, p := range b.Problems {
 					from, to := b.Hosts[i].Name, g.CountedAt
-					if p.Code == "gpu:elsewhere" && (p.Host == from && strings.Contains(p.Message, "counted at "+to) || p.Host == to && strings.Contains(p.Message, "listed by "+from)) {
+					if p.Code == "gpu:elsewhere" &&
+						(p.Host == from && strings.Contains(p.Message, "counted at "+to) ||
+							p.Host == to && strings.Contains(p.Message, "listed by "+from)) {
 						said++
 					}
 				}
@@ -225,7 +241,8 @@ func TestOneCardUnderTwoHosts(t *testing.T) {
 		b.Expire()
 		counts := strings.Count(faces(b), " at ")
 		if b.Totals.GPUs.All != c.gpus || b.Totals.GPUs.Free() != 0 || counts != strings.Count(c.want, " at ") {
-			t.Errorf("%s, when the board is old: %d GPUs, and %d are counted elsewhere: %s", c.name, b.Totals.GPUs.All, counts, faces(b))
+			t.Errorf("%s, when the board is old: %d GPUs, and %d are counted elsewhere: %s",
+				c.name, b.Totals.GPUs.All, counts, faces(b))
 		}
 		for i := range b.Hosts {
 			for g := range b.Hosts[i].Rows() {
@@ -249,15 +266,20 @@ func TestBookingsOfACardUnderTwoHosts(t *testing.T) {
 		{"old", gpu("", 0), booking.Reserved, "new:0 free, new:1 booked by eva, old:0 unknown at new, old:1 unknown"},
 		{"old", gpu("GPU-A", -1), booking.Reserved, "new:0 free, new:1 booked by eva, old:0 unknown at new, old:1 unknown"},
 		{"old", gpu("", 1), booking.Reserved, "new:0 free, new:1 free, old:0 unknown at new, old:1 unknown"},
-		{"old", booking.Target{All: true}, booking.Reserved, "new:0 free, new:1 booked by eva, old:0 unknown at new, old:1 unknown"},
+		{"old", booking.Target{All: true}, booking.Reserved,
+			"new:0 free, new:1 booked by eva, old:0 unknown at new, old:1 unknown"},
 		{"old", gpu("", 0), booking.Maintenance, "new:0 free, new:1 maintenance by eva, old:0 unknown at new, old:1 unknown"},
-		{"old", booking.Target{All: true}, booking.Maintenance, "new:0 free, new:1 free, old:0 unknown at new, old:1 maintenance by eva"},
+		{"old", booking.Target{All: true}, booking.Maintenance,
+			"new:0 free, new:1 free, old:0 unknown at new, old:1 maintenance by eva"},
 		{"new", gpu("", 0), booking.Reserved, "new:0 booked by eva, new:1 free, old:0 unknown at new, old:1 unknown"},
-		{"new", booking.Target{All: true}, booking.Reserved, "new:0 booked by eva, new:1 booked by eva, old:0 unknown at new, old:1 unknown"},
+		{"new", booking.Target{All: true}, booking.Reserved,
+			"new:0 booked by eva, new:1 booked by eva, old:0 unknown at new, old:1 unknown"},
 	} {
 		bk := by("eva", c.kind)
 		bk.Host, bk.Target = c.host, c.target
-		in := board.Input{Now: now, Calendar: &booking.Calendar{Bookings: []booking.Booking{bk}}, Reports: map[string]board.Report{}}
+		in := board.Input{
+			Now: now, Calendar: &booking.Calendar{Bookings: []booking.Booking{bk}}, Reports: map[string]board.Report{},
+		}
 		for host, age := range map[string]time.Duration{"old": time.Hour, "new": time.Second} {
 			inv, report := hostWith(host, age, map[string]string{"old": "AB", "new": "CA"}[host])
 			in.Hosts, in.Reports[host] = append(in.Hosts, inv), report
@@ -284,8 +306,11 @@ func TestBookingsOfACardUnderTwoHosts(t *testing.T) {
 func TestAHostKeepsTheCardsThatItGoesOnListing(t *testing.T) {
 	owner, _ := hostWith("owner", 0, "A")
 	other, _ := hostWith("other", 0, "A")
-	in := board.Input{Now: now, Hosts: []inventory.Host{owner}, Calendar: &booking.Calendar{}, Reports: map[string]board.Report{}}
-	for round, want := range []string{"owner:0 free", "other:0 unknown at owner, owner:0 free", "other:0 unknown at owner, owner:0 free"} {
+	in := board.Input{
+		Now: now, Hosts: []inventory.Host{owner}, Calendar: &booking.Calendar{}, Reports: map[string]board.Report{},
+	}
+	for round, want := range []string{"owner:0 free", "other:0 unknown at owner, owner:0 free",
+		"other:0 unknown at owner, owner:0 free"} {
 		in.Now = now.Add(time.Duration(round) * 20 * time.Second)
 		_, in.Reports["owner"] = hostWith("owner", now.Sub(in.Now), "A")
 		_, in.Reports["other"] = hostWith("other", now.Sub(in.Now)+time.Second, "A")
@@ -301,9 +326,15 @@ func TestAHostKeepsTheCardsThatItGoesOnListing(t *testing.T) {
 // TestACardThatAHostNoLongerLists: it is not lost there, but counts where it is listed now.
 func TestACardThatAHostNoLongerLists(t *testing.T) {
 	inv, report := hostWith("a", time.Minute, "AB")
-	first := board.Input{Now: now.Add(-time.Minute), Hosts: []inventory.Host{inv}, Calendar: &booking.Calendar{}, Reports: map[string]board.Report{"a": report}}
+	first := board.Input{
+		Now: now.Add(-time.Minute), Hosts: []inventory.Host{inv}, Calendar: &booking.Calendar{},
+		Reports: map[string]board.Report{"a": report},
+	}
 	_, marks := board.Merge(first)
-	in := board.Input{Now: now, Hosts: []inventory.Host{inv}, Calendar: &booking.Calendar{}, Reports: map[string]board.Report{}, Marks: marks}
+	in := board.Input{
+		Now: now, Hosts: []inventory.Host{inv}, Calendar: &booking.Calendar{}, Reports: map[string]board.Report{},
+		Marks: marks,
+	}
 	_, in.Reports["a"] = hostWith("a", 0, "A")
 	inv, in.Reports["b"] = hostWith("b", 10*time.Second, "B")
 	in.Hosts = append(in.Hosts, inv)

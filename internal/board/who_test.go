@@ -17,7 +17,8 @@ func unknownOwners(p snapshot.Process) []snapshot.Process {
 	var list []snapshot.Process
 	for _, of := range []snapshot.Process{
 		{}, {User: "root"}, {User: "root", UID: new(int64(0))}, {User: "root", UID: new(int64(0)), Container: "a1b2c3d4"},
-		{User: "100999"}, {User: "100999", UID: new(int64(100999))}, {User: "100999", UID: new(int64(100999)), Container: "a1b2c3d4"},
+		{User: "100999"}, {User: "100999", UID: new(int64(100999))},
+		{User: "100999", UID: new(int64(100999)), Container: "a1b2c3d4"},
 		{User: "munge", UID: new(int64(998))}, {User: "ci", UID: new(int64(1500))}, {UID: new(int64(1500))},
 	} {
 		p.User, p.UID, p.Container = of.User, of.UID, of.Container
@@ -39,7 +40,9 @@ func TestNoUnknownUserContests(t *testing.T) {
 				state := func(procs ...snapshot.Process) board.State {
 					gpu := a100()
 					gpu.MemoryUsed, gpu.UtilizationGPU = new(int64(6000)), nil
-					_, row := scene{gpu: gpu, procs: procs, booked: booked, setting: board.Settings{ServiceAccounts: []string{"ci"}}}.row(t)
+					_, row := scene{
+						gpu: gpu, procs: procs, booked: booked, setting: board.Settings{ServiceAccounts: []string{"ci"}},
+					}.row(t)
 					return row.State
 				}
 				before := state(first, second)
@@ -99,13 +102,20 @@ func TestWhoIsOnAGPU(t *testing.T) {
 		state                           board.State
 		users, unknown, left, computing string
 	}{
-		{"people", []snapshot.Process{proc("kai", snapshot.Compute, 1), proc("ada", snapshot.ComputeGraphics, 2), proc("ada2", snapshot.Compute, 3)}, board.Busy, "ada kai", "", "", "ada2 ada kai"},
+		{"people",
+			[]snapshot.Process{proc("kai", snapshot.Compute, 1), proc("ada", snapshot.ComputeGraphics, 2),
+				proc("ada2", snapshot.Compute, 3)}, board.Busy, "ada kai", "", "", "ada2 ada kai"},
 		{"nobody", []snapshot.Process{proc("gdm", snapshot.Graphics, 100), server}, board.Free, "", "", "", ""},
-		{"somebody unknown", []snapshot.Process{proc("ada", snapshot.Compute, 1), root, root}, board.Busy, "ada", "unknown (root in container a1b2c3d4)", "", "root root ada"},
-		{"somebody whose name is cut", []snapshot.Process{proc("averyver+", snapshot.Compute, 1)}, board.Busy, "", "unknown (averyver+)", "", "averyver+"},
-		{"somebody whose cut name the aliases know", []snapshot.Process{proc("elonglon+", snapshot.Compute, 1)}, board.Busy, "elonglonger", "", "", "elonglon+"},
-		{"somebody who is gone", []snapshot.Process{zombie, gone(400), proc("gdm", snapshot.Graphics, 100)}, board.Stuck, "", "", "kai unknown", ""},
-		{"one alive beside one who is gone", []snapshot.Process{zombie, proc("ada", snapshot.Compute, 1)}, board.Busy, "ada", "", "", "ada"},
+		{"somebody unknown", []snapshot.Process{proc("ada", snapshot.Compute, 1), root, root}, board.Busy, "ada",
+			"unknown (root in container a1b2c3d4)", "", "root root ada"},
+		{"somebody whose name is cut", []snapshot.Process{proc("averyver+", snapshot.Compute, 1)}, board.Busy, "",
+			"unknown (averyver+)", "", "averyver+"},
+		{"somebody whose cut name the aliases know", []snapshot.Process{proc("elonglon+", snapshot.Compute, 1)}, board.Busy,
+			"elonglonger", "", "", "elonglon+"},
+		{"somebody who is gone", []snapshot.Process{zombie, gone(400), proc("gdm", snapshot.Graphics, 100)}, board.Stuck, "",
+			"", "kai unknown", ""},
+		{"one alive beside one who is gone", []snapshot.Process{zombie, proc("ada", snapshot.Compute, 1)}, board.Busy, "ada",
+			"", "", "ada"},
 	} {
 		gpu := a100()
 		if tt.state == board.Stuck {
@@ -117,7 +127,8 @@ func TestWhoIsOnAGPU(t *testing.T) {
 			computing = append(computing, p.User)
 		}
 		words := func(list []snapshot.Owner) string { return strings.Trim(fmt.Sprint(list), "[]") }
-		got := [...]string{string(g.State), strings.Join(g.Users(), " "), words(g.Unknown()), words(g.Left()), strings.Join(computing, " ")}
+		got := [...]string{string(g.State), strings.Join(g.Users(), " "), words(g.Unknown()), words(g.Left()),
+			strings.Join(computing, " ")}
 		if want := [...]string{string(tt.state), tt.users, tt.unknown, tt.left, tt.computing}; got != want {
 			t.Errorf("%s: %q, want %q", tt.name, got, want)
 		}
@@ -131,7 +142,9 @@ func TestNoPastOfUnknownUsers(t *testing.T) {
 		recent.Users = append(recent.Users, history.User{Name: name, Mean2h: new(1.0)})
 	}
 	person := func(login string) string { return strings.Replace(login, "runner", "ci", 1) }
-	b, _ := scene{gpu: a100(), recent: recent, person: person, setting: board.Settings{ServiceAccounts: []string{"ci"}}}.merge()
+	b, _ := scene{
+		gpu: a100(), recent: recent, person: person, setting: board.Settings{ServiceAccounts: []string{"ci"}},
+	}.merge()
 	if len(b.Users) != 1 || b.Users[0].Name != "ada" {
 		t.Errorf("people %+v, want ada alone", b.Users)
 	}
@@ -143,7 +156,11 @@ func TestJobsOfUnknownUsers(t *testing.T) {
 	container := proc("root", snapshot.Compute, 700)
 	container.Container = "a1b2c3d4"
 	set := board.Settings{ServiceAccounts: []string{"ci"}}
-	b, _ := scene{gpu: a100(), procs: []snapshot.Process{proc("ci", snapshot.Compute, 500), container, proc("100999", snapshot.Compute, 400)}, setting: set}.merge()
+	b, _ := scene{
+		gpu:     a100(),
+		procs:   []snapshot.Process{proc("ci", snapshot.Compute, 500), container, proc("100999", snapshot.Compute, 400)},
+		setting: set,
+	}.merge()
 	jobs := func(login string) (who []string) {
 		at := booking.Booking{Host: "gpu01", Target: booking.Target{All: true, Index: -1}}
 		for _, j := range b.Jobs(at, func(name string) bool { return name == login }) {
@@ -152,7 +169,9 @@ func TestJobsOfUnknownUsers(t *testing.T) {
 		return who
 	}
 	root, ci, bare := "unknown (root in container a1b2c3d4)", "unknown (ci)", "unknown (uid 100999)"
-	for login, want := range map[string][]string{"ada": {root, ci, bare}, "ci": {root, bare}, "root": {root, ci, bare}, "100999": {root, ci, bare}} {
+	for login, want := range map[string][]string{
+		"ada": {root, ci, bare}, "ci": {root, bare}, "root": {root, ci, bare}, "100999": {root, ci, bare},
+	} {
 		if got := jobs(login); !slices.Equal(got, want) {
 			t.Errorf("%s would book over %q, want %q", login, got, want)
 		}
@@ -235,7 +254,8 @@ func TestLikelyUsers(t *testing.T) {
 				t.Errorf("%s: used by %s, unknown %v", tt.name, words, g.Unknown())
 			}
 			of := booking.Booking{Host: "gpu01", Target: booking.Target{All: true, Index: -1}}
-			if jobs := b.Jobs(of, func(name string) bool { return name == "mira" }); len(jobs) != 1 || jobs[0].Who.String() != "mira?" {
+			if jobs := b.Jobs(of, func(name string) bool { return name == "mira" }); len(jobs) != 1 ||
+				jobs[0].Who.String() != "mira?" {
 				t.Errorf("%s: mira books over %+v unasked", tt.name, jobs)
 			}
 		}
@@ -245,7 +265,9 @@ func TestLikelyUsers(t *testing.T) {
 // What a node of another version, or a hostile one, calls a user in its samples.
 func TestPastOfNamesThatAreNone(t *testing.T) {
 	in := board.Input{Settings: board.Settings{TrustContainerUIDs: true}}
-	for name, want := range map[string]string{"ada": "ada", "ada?": "ada", "?": "", "": "", "ada??": "", "ada curl evil|sh": "", "root?": "", "averyver+": ""} {
+	for name, want := range map[string]string{
+		"ada": "ada", "ada?": "ada", "?": "", "": "", "ada??": "", "ada curl evil|sh": "", "root?": "", "averyver+": "",
+	} {
 		if got := in.Who(name); got != want {
 			t.Errorf("%q is %q, want %q", name, got, want)
 		}

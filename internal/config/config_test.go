@@ -76,7 +76,8 @@ short_names:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(cfg.Hosts) != 2 || cfg.Hosts[1].Name != "gpu02" || cfg.Hosts[1].GPUs != 8 || cfg.Hosts[1].Title != "The big one" || cfg.Hosts[1].Maintenance != "new fans" {
+	if len(cfg.Hosts) != 2 || cfg.Hosts[1].Name != "gpu02" || cfg.Hosts[1].GPUs != 8 ||
+		cfg.Hosts[1].Title != "The big one" || cfg.Hosts[1].Maintenance != "new fans" {
 		t.Errorf("hosts %+v", cfg.Hosts)
 	}
 	if got := cfg.List("identity"); len(got) != 2 || got[1] != "b" {
@@ -95,9 +96,12 @@ short_names:
 
 func TestConfigurationErrorsPointAtThePlace(t *testing.T) {
 	for _, tt := range []struct{ name, file, want string }{
-		{"unknown key", "title: x\nintervall: 20s\n", `gpuboard.yml:2:1: there is no setting "intervall"; did you mean "interval"?`},
-		{"unknown key in a section", "consul:\n  servise: x\n", `:2:3: there is no setting "consul.servise"; did you mean "consul.service"?`},
-		{"a setting of an earlier version", "history:\n  hourly: 2160h\n  raw: 168h\n", ":3:3: the setting history.raw is gone: delete this line"},
+		{"unknown key", "title: x\nintervall: 20s\n",
+			`gpuboard.yml:2:1: there is no setting "intervall"; did you mean "interval"?`},
+		{"unknown key in a section", "consul:\n  servise: x\n",
+			`:2:3: there is no setting "consul.servise"; did you mean "consul.service"?`},
+		{"a setting of an earlier version", "history:\n  hourly: 2160h\n  raw: 168h\n",
+			":3:3: the setting history.raw is gone: delete this line"},
 		{"nothing like it", "zzzzzzzz: 1\n", `there is no setting "zzzzzzzz"` + "\n"},
 		{"bad duration", "every: soon\n", `:1:8: every: "soon" is not a duration; write it as 20s, 5m or 24h`},
 		{"negative duration", "every: -1s\n", `"-1s" is not a duration`},
@@ -110,12 +114,14 @@ func TestConfigurationErrorsPointAtThePlace(t *testing.T) {
 		{"bad host field", "hosts:\n  - name: a\n    gpu: 3\n", `a host has no "gpu"; did you mean "gpus"?`},
 		{"bad gpus", "hosts:\n  - name: a\n    gpus: many\n", `"many" is not a number of GPUs`},
 		{"not YAML", "lab: [\n", "gpuboard.yml:1:"},
-		{"bad zone", "timezone: Mars/Base\n", `:1:11: timezone: "Mars/Base" is not a time zone; names are those of the IANA list`},
+		{"bad zone", "timezone: Mars/Base\n",
+			`:1:11: timezone: "Mars/Base" is not a time zone; names are those of the IANA list`},
 		{"bad word", "users: nick\n", `:1:8: users: "nick" is none of full, initials, hash, none`},
 		{"no word", "commands:\n", `"" is none of program, none`},
 		{"bad system", "compat: [vesta, ganglia]\n", `compat: "ganglia" is none of vesta, nvgpu, gpu-cluster-monitor, all`},
 		{"bad source", "hosts_from: [consul, dns]\n", `hosts_from: "dns" is none of consul, list, drops`},
-		{"empty hook", "notify:\n  - {}\n", `:2:5: a hook has one of webhook, webhook_file, mail and command, and this one has 0`},
+		{"empty hook", "notify:\n  - {}\n",
+			`:2:5: a hook has one of webhook, webhook_file, mail and command, and this one has 0`},
 		{"not a boolean", "accept_shrink: perhaps\n", `"perhaps" is neither true nor false`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -141,7 +147,8 @@ func TestMissingConfigurationThatWasAskedFor(t *testing.T) {
 	if _, err := try(t, "", nil, "--config=/nowhere/gpuboard.yml"); err == nil {
 		t.Error("a file that was named and is not there is no error")
 	}
-	if _, err := try(t, "", map[string]string{"GPUBOARD_EVERY": "never"}); err == nil || !strings.Contains(err.Error(), "GPUBOARD_EVERY") {
+	if _, err := try(t, "", map[string]string{"GPUBOARD_EVERY": "never"}); err == nil ||
+		!strings.Contains(err.Error(), "GPUBOARD_EVERY") {
 		t.Errorf("error is %v, want one that names the variable", err)
 	}
 }

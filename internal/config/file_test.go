@@ -22,7 +22,8 @@ func TestMisspelledSettingsAreSuggested(t *testing.T) {
 			continue
 		}
 		slips := map[string]string{
-			"a letter too few": name[:1] + name[2:], "a letter too many": name + name[len(name)-1:], "another letter": "x" + name[1:],
+			"a letter too few": name[:1] + name[2:], "a letter too many": name + name[len(name)-1:],
+			"another letter":        "x" + name[1:],
 			"two letters exchanged": name[:1] + name[2:3] + name[1:2] + name[3:],
 		}
 		for what, slip := range slips {
@@ -100,8 +101,10 @@ var place = regexp.MustCompile(`gpuboard\.yml:(\d+):(\d+): `)
 // in a message that fits a terminal.
 func FuzzConfiguration(f *testing.F) {
 	for _, seed := range []string{
-		"title: x\n", "every: soon\n", "consul:\n  servise: x\n", "hosts:\n  - name: a\n    gpus: 8\n", "notify:\n  - webhook: https://a.example/x\n    events: [host-*]\n",
-		"short_names: {A: B}\n", "- a\n", "a: [\n", "<<: *x\n", "x: &a {b: *a}\n", "? a\n: b\n", "title: !!binary aGk=\n", "title: |\n  many\n  lines\n", "---\n---\ntitle: x\n", "\x00", "%YAML 1.2\n---\nlab: x\n",
+		"title: x\n", "every: soon\n", "consul:\n  servise: x\n", "hosts:\n  - name: a\n    gpus: 8\n",
+		"notify:\n  - webhook: https://a.example/x\n    events: [host-*]\n",
+		"short_names: {A: B}\n", "- a\n", "a: [\n", "<<: *x\n", "x: &a {b: *a}\n", "? a\n: b\n", "title: !!binary aGk=\n",
+		"title: |\n  many\n  lines\n", "---\n---\ntitle: x\n", "\x00", "%YAML 1.2\n---\nlab: x\n",
 		strings.Repeat("x", 5000) + ": 1\n", strings.Repeat("[", 3000),
 	} {
 		f.Add(seed)

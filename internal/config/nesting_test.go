@@ -49,7 +49,8 @@ func TestNestingIsBounded(t *testing.T) {
 
 // TestManyHostsAreNoNesting: long lists and brackets that are closed are not nested.
 func TestManyHostsAreNoNesting(t *testing.T) {
-	for _, host := range []string{"- a%d\n", "- name: a%d\n  group: b\n", "- {name: a%d, group: b}\n", "  - name: a%d\n    title: '[[[['\n"} {
+	for _, host := range []string{"- a%d\n", "- name: a%d\n  group: b\n", "- {name: a%d, group: b}\n",
+		"  - name: a%d\n    title: '[[[['\n"} {
 		var file strings.Builder
 		file.WriteString("notify:\n  - webhook: https://a.example/x\n    events: [host-down]\nhosts:\n")
 		for i := range 5000 {

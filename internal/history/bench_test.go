@@ -19,7 +19,8 @@ import (
 func noisy(r *rand.Rand, host int, seq uint64, at time.Time) snapshot.Sample {
 	s := snapshot.Sample{Seq: seq, At: at.Add(time.Duration(r.IntN(50)) * time.Millisecond)}
 	for g := range 8 {
-		gs := snapshot.GPUSample{Index: g, UUID: fmt.Sprintf("GPU-%08x-0000-1111-2222-%012x", host, g), Users: []snapshot.UserMemory{},
+		gs := snapshot.GPUSample{Index: g, UUID: fmt.Sprintf("GPU-%08x-0000-1111-2222-%012x", host, g),
+			Users:       []snapshot.UserMemory{},
 			Utilization: ptr(0), MemoryUsed: ptr(int64(4)), Temperature: ptr(31), Power: ptr(61.5 + float64(r.IntN(8))/10)}
 		if (host+g)%2 == 0 {
 			mem := int64(20000 + 100*((host*7+g)%50))
@@ -54,7 +55,9 @@ func heap() int64 {
 func tick(r *rand.Rand, hosts int, seq uint64, at time.Time) []Batch {
 	bs := make([]Batch, hosts)
 	for h := range bs {
-		bs[h] = Batch{Host: fmt.Sprintf("gpu%04d", h), Boot: fmt.Sprintf("boot-%d", h), Samples: []snapshot.Sample{noisy(r, h, seq, at)}}
+		bs[h] = Batch{
+			Host: fmt.Sprintf("gpu%04d", h), Boot: fmt.Sprintf("boot-%d", h), Samples: []snapshot.Sample{noisy(r, h, seq, at)},
+		}
 	}
 	return bs
 }
@@ -110,7 +113,9 @@ func fill(b testing.TB, s *Store, host int, from time.Time, length, every time.D
 			seq++
 			samples = append(samples, noisy(r, host, seq, at))
 		}
-		if err := s.IngestAll(context.Background(), at, []Batch{{Host: fmt.Sprintf("gpu%04d", host), Boot: from.String(), Samples: samples, Whole: true}}); err != nil {
+		if err := s.IngestAll(context.Background(), at, []Batch{{
+			Host: fmt.Sprintf("gpu%04d", host), Boot: from.String(), Samples: samples, Whole: true,
+		}}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -139,7 +144,8 @@ func BenchmarkBytes(b *testing.B) {
 		ctx := context.Background()
 		s.db.QueryRowContext(ctx, "select sum(length(data)) from hour").Scan(&fives)
 		s.db.QueryRowContext(ctx, "select sum(length(hours)) from day").Scan(&days)
-		s.db.QueryRowContext(ctx, "select page_count-freelist_count from pragma_page_count, pragma_freelist_count").Scan(&pages)
+		s.db.QueryRowContext(ctx,
+			"select page_count-freelist_count from pragma_page_count, pragma_freelist_count").Scan(&pages)
 		b.ReportMetric(fives/values, "fives-B/value")
 		b.ReportMetric(days/values, "hours-B/value")
 		b.ReportMetric(pages*pageSize/values, "file-B/value")

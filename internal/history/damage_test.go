@@ -32,7 +32,9 @@ func filled(t *testing.T) (path string, now time.Time) {
 	path = filepath.Join(t.TempDir(), "history.db")
 	s := openAt(t, path, t0, Options{})
 	now = t0.Add(5 * time.Hour)
-	tr := &truth{host: "gpu1", gpus: 4, every: 20 * time.Second, from: t0, to: now, jobs: []job{{0, "ada", t0, now, 100, 50}}}
+	tr := &truth{
+		host: "gpu1", gpus: 4, every: 20 * time.Second, from: t0, to: now, jobs: []job{{0, "ada", t0, now, 100, 50}},
+	}
 	live(t, s, "gpu1", "boot", tr.samples())
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -126,7 +128,8 @@ func TestADamagedRecordIsPassedOver(t *testing.T) {
 	ctx := context.Background()
 	path, now := filled(t)
 	s := openAt(t, path, now, Options{})
-	if _, err := s.db.ExecContext(ctx, "update hour set data=zeroblob(50) where id = (select min(id) from hour)"); err != nil {
+	if _, err := s.db.ExecContext(ctx,
+		"update hour set data=zeroblob(50) where id = (select min(id) from hour)"); err != nil {
 		t.Fatal(err)
 	}
 	vs, _ := meansOf(t, s, "gpu1", "GPU-gpu1-0", Utilization, Steps(t0, t0.Add(2*time.Hour), 5*time.Minute)...)
@@ -230,7 +233,8 @@ func TestNoSpace(t *testing.T) {
 func checkIntegrity(t *testing.T, s *Store) {
 	t.Helper()
 	var verdict string
-	if err := s.db.QueryRowContext(context.Background(), "pragma integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
+	if err := s.db.QueryRowContext(context.Background(), "pragma integrity_check").Scan(&verdict); err != nil ||
+		verdict != "ok" {
 		t.Errorf("integrity: %s (%v)", verdict, err)
 	}
 }
@@ -269,7 +273,8 @@ func killTick(seq uint64) []Batch {
 	var bs []Batch
 	for h := range 8 {
 		r := rand.New(rand.NewPCG(seq, uint64(h)))
-		bs = append(bs, Batch{fmt.Sprintf("gpu%d", h), "boot", []snapshot.Sample{noisy(r, h, seq, killTime(seq))}, nil, false})
+		bs = append(bs, Batch{fmt.Sprintf("gpu%d", h), "boot", []snapshot.Sample{noisy(r, h, seq, killTime(seq))}, nil,
+			false})
 	}
 	return bs
 }

@@ -171,7 +171,10 @@ func TestAnswersDependOnTheSetOfSamplesAlone(t *testing.T) {
 func TestTwoProcessesSeeEachOther(t *testing.T) {
 	a := open(t, Options{})
 	b := openAt(t, a.path, t0, Options{})
-	tr := &truth{host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0, to: t0.Add(3 * time.Hour), jobs: []job{{0, "ada", t0, t0.Add(3 * time.Hour), 100, 50}}}
+	tr := &truth{
+		host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0, to: t0.Add(3 * time.Hour),
+		jobs: []job{{0, "ada", t0, t0.Add(3 * time.Hour), 100, 50}},
+	}
 	all := tr.samples()
 	for i := 0; i < len(all); i += 12 {
 		ingest(t, []*Store{a, b}[i/12%2], all[i+11].At, "gpu1", "boot", all[max(0, i-33):i+12])
@@ -186,7 +189,8 @@ func TestTwoProcessesSeeEachOther(t *testing.T) {
 		}
 		near(t, "GPU-hours", us[0].GPUHours, 3, 0.001)
 	}
-	if x, y := fingerprint(t, a, []string{"gpu1"}, t0, tr.to, tr.to), fingerprint(t, b, []string{"gpu1"}, t0, tr.to, tr.to); x != y {
+	if x, y := fingerprint(t, a, []string{"gpu1"}, t0, tr.to,
+		tr.to), fingerprint(t, b, []string{"gpu1"}, t0, tr.to, tr.to); x != y {
 		t.Error("two processes answer differently ", firstDifference(x, y))
 	}
 }
@@ -254,7 +258,8 @@ func TestSizeOfAYearStaysTheSame(t *testing.T) {
 	for at := end; at.Before(end.Add(60 * day)); at = at.Add(6 * time.Hour) {
 		seq++
 		r := rand.New(rand.NewPCG(seq, 9))
-		if err := s.IngestAll(ctx, at, []Batch{{"gpu0", "boot", []snapshot.Sample{noisy(r, 0, seq, at)}, nil, false}}); err != nil {
+		if err := s.IngestAll(ctx, at, []Batch{{"gpu0", "boot", []snapshot.Sample{noisy(r, 0, seq, at)}, nil,
+			false}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -267,7 +272,10 @@ func TestSizeOfAYearStaysTheSame(t *testing.T) {
 // What rounds to nothing in a frame is nothing in memory either: a third of a
 // second of four free GPUs once was a GPU-second until the next restart.
 func TestFractionOfASecondIsNothing(t *testing.T) {
-	free := []gpuReading{{GPU: 0, Users: []userMemory{}}, {GPU: 1, Users: []userMemory{}}, {GPU: 2, Users: []userMemory{}}, {GPU: 3, Users: []userMemory{}}}
+	free := []gpuReading{
+		{GPU: 0, Users: []userMemory{}}, {GPU: 1, Users: []userMemory{}}, {GPU: 2, Users: []userMemory{}},
+		{GPU: 3, Users: []userMemory{}},
+	}
 	for _, test := range []struct {
 		ms   int64
 		free int64

@@ -105,8 +105,11 @@ func TestRecentAfterReopening(t *testing.T) {
 			// Numbers of hosts are not in order of their names.
 			b := Batch{Host: fmt.Sprintf("gpu%03d", h*37%hosts), Boot: "b"}
 			for k := range 30 {
-				b.Samples = append(b.Samples, snapshot.Sample{Seq: uint64(n*30 + k + 1), At: at.Add(time.Duration(k) * 20 * time.Second),
-					GPUs: []snapshot.GPUSample{{Utilization: ptr((h + k) % 7), Users: []snapshot.UserMemory{{User: fmt.Sprint("user", h%5), Memory: 7}}}}})
+				b.Samples = append(b.Samples, snapshot.Sample{Seq: uint64(n*30 + k + 1),
+					At: at.Add(time.Duration(k) * 20 * time.Second),
+					GPUs: []snapshot.GPUSample{{
+						Utilization: ptr((h + k) % 7), Users: []snapshot.UserMemory{{User: fmt.Sprint("user", h%5), Memory: 7}},
+					}}})
 			}
 			batches = append(batches, b)
 		}
@@ -162,7 +165,8 @@ func TestRecentPeopleOfOneHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(recent.Users) != maxRecentUsers || !slices.ContainsFunc(recent.Users, func(u User) bool { return u.Name == "ann" }) {
+	if len(recent.Users) != maxRecentUsers ||
+		!slices.ContainsFunc(recent.Users, func(u User) bool { return u.Name == "ann" }) {
 		t.Errorf("%d people, and not the one who used it most", len(recent.Users))
 	}
 }
@@ -180,8 +184,11 @@ func TestRecentOfAOneShotProcess(t *testing.T) {
 			// Numbers of hosts are not in order of their names.
 			b := Batch{Host: fmt.Sprintf("gpu%03d", h*37%(2*weeksAtOnce+3)), Boot: "b"}
 			for k := range 30 {
-				b.Samples = append(b.Samples, snapshot.Sample{Seq: uint64(n*30 + k + 1), At: at.Add(time.Duration(k) * 20 * time.Second),
-					GPUs: []snapshot.GPUSample{{Utilization: ptr((h + k) % 7), Users: []snapshot.UserMemory{{User: fmt.Sprint("user", h%5), Memory: 7}}}}})
+				b.Samples = append(b.Samples, snapshot.Sample{Seq: uint64(n*30 + k + 1),
+					At: at.Add(time.Duration(k) * 20 * time.Second),
+					GPUs: []snapshot.GPUSample{{
+						Utilization: ptr((h + k) % 7), Users: []snapshot.UserMemory{{User: fmt.Sprint("user", h%5), Memory: 7}},
+					}}})
 			}
 			batches = append(batches, b)
 		}

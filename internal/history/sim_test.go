@@ -136,7 +136,8 @@ func randomTruth(r *rand.Rand, host string, from time.Time, length time.Duration
 	}
 	for range r.IntN(3) {
 		a := grid(time.Duration(r.Int64N(int64(length))))
-		tr.outages = append(tr.outages, [2]time.Time{from.Add(a), from.Add(a + grid(time.Duration(r.Int64N(int64(2*time.Hour)))))})
+		tr.outages = append(tr.outages, [2]time.Time{from.Add(a),
+			from.Add(a + grid(time.Duration(r.Int64N(int64(2*time.Hour)))))})
 	}
 	return tr
 }

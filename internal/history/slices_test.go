@@ -16,12 +16,15 @@ func TestSlicesDoNotCountBesideTheirGPU(t *testing.T) {
 	ctx := context.Background()
 	plain, cut := open(t, Options{}), open(t, Options{})
 	tr := &truth{host: "gpu1", gpus: 2, every: 20 * time.Second, from: t0, to: t0.Add(26 * time.Hour),
-		jobs: []job{{0, "ada", t0, t0.Add(20 * time.Hour), 3000, 40}, {0, "bob", t0.Add(time.Hour), t0.Add(25 * time.Hour), 1000, 2}}}
+		jobs: []job{{0, "ada", t0, t0.Add(20 * time.Hour), 3000, 40}, {0, "bob", t0.Add(time.Hour), t0.Add(25 * time.Hour),
+			1000, 2}}}
 	all := tr.samples()
 	live(t, plain, "gpu1", "boot", all)
 	for i := range all {
 		all[i].GPUs = append(all[i].GPUs[:2:2],
-			snapshot.GPUSample{UUID: "MIG-a", MemoryUsed: ptr(int64(3000)), Users: []snapshot.UserMemory{{User: "ada", Memory: 3000}}},
+			snapshot.GPUSample{
+				UUID: "MIG-a", MemoryUsed: ptr(int64(3000)), Users: []snapshot.UserMemory{{User: "ada", Memory: 3000}},
+			},
 			snapshot.GPUSample{UUID: "MIG-b", MemoryUsed: ptr(int64(12)), Users: []snapshot.UserMemory{}},
 			snapshot.GPUSample{UUID: "MIG-c", MemoryUsed: ptr(int64(12))})
 	}
@@ -35,7 +38,11 @@ func TestSlicesDoNotCountBesideTheirGPU(t *testing.T) {
 			}
 			out = append(out, v)
 		}
-		for _, at := range [][]time.Time{{t0, tr.to}, {t0.Add(90 * time.Minute), tr.to.Add(-time.Minute)}, {t0, t0.Add(24 * time.Hour)}} {
+		for _, at := range [][]time.Time{
+			{t0, tr.to},
+			{t0.Add(90 * time.Minute), tr.to.Add(-time.Minute)},
+			{t0, t0.Add(24 * time.Hour)},
+		} {
 			users, err := userTotalsOf(s, at[0], at[1])
 			keep(users, err)
 			hosts, err := hostTotalsOf(s, at[0], at[1])

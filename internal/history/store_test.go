@@ -46,7 +46,8 @@ func TestConcurrentIngestAndQueries(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(h), 1))
 			for seq := range uint64(60) {
 				at := t0.Add(time.Duration(seq) * time.Minute)
-				if err := s.IngestAll(ctx, at, []Batch{{fmt.Sprintf("gpu%d", h), "boot", []snapshot.Sample{noisy(r, h, seq, at)}, nil, false}}); err != nil {
+				if err := s.IngestAll(ctx, at, []Batch{{fmt.Sprintf("gpu%d", h), "boot", []snapshot.Sample{noisy(r, h, seq, at)},
+					nil, false}}); err != nil {
 					t.Error(err)
 				}
 				if _, err := s.Recent(ctx, at, 30*time.Minute, 5); err != nil {
@@ -103,7 +104,8 @@ func TestClosedStoreSaysSo(t *testing.T) {
 	if _, err := s.Recent(ctx, t0, time.Hour, 5); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
-	if err := s.IngestAll(ctx, t0, []Batch{{"gpu1", "b", []snapshot.Sample{{At: t0}}, nil, false}}); !errors.Is(err, errClosed) {
+	if err := s.IngestAll(ctx, t0, []Batch{{"gpu1", "b", []snapshot.Sample{{At: t0}}, nil,
+		false}}); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
 	if err := s.Close(); err != nil {
@@ -117,7 +119,9 @@ func TestTwoDaysOfSamplesAtOnce(t *testing.T) {
 	ctx := context.Background()
 	s := open(t, Options{})
 	now := t0.Add(48 * time.Hour)
-	tr := &truth{host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0, to: now, jobs: []job{{0, "ada", t0, now, 100, 50}}}
+	tr := &truth{
+		host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0, to: now, jobs: []job{{0, "ada", t0, now, 100, 50}},
+	}
 	all := tr.samples()
 	live(t, s, "gpu1", "boot", all[len(all)-600:])
 	for i := len(all) - 600; i > 0; i -= 180 {

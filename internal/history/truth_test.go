@@ -22,7 +22,9 @@ func ingest(t testing.TB, s *Store, now time.Time, host, boot string, samples []
 // ingestHours gives finished hours.
 func ingestHours(t testing.TB, s *Store, now time.Time, host, boot string, samples []snapshot.Sample) {
 	t.Helper()
-	if err := s.IngestAll(context.Background(), now, []Batch{{Host: host, Boot: boot, Samples: samples, Whole: true}}); err != nil {
+	if err := s.IngestAll(context.Background(), now, []Batch{{
+		Host: host, Boot: boot, Samples: samples, Whole: true,
+	}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -36,7 +38,9 @@ func covered(t testing.TB, s *Store, host string, from, to time.Time) float64 {
 
 // meansOf is one metric of one GPU between the instants in at, and how much of
 // the time is known.
-func meansOf(t testing.TB, s *Store, host, gpu string, metric Metric, at ...time.Time) (list []float64, coverage float64) {
+func meansOf(
+	t testing.TB, s *Store, host, gpu string, metric Metric, at ...time.Time,
+) (list []float64, coverage float64) {
 	t.Helper()
 	all, coverage, err := s.HostMeans(context.Background(), host, at, metric)
 	if err != nil {
@@ -71,7 +75,10 @@ func TestTotalsMatchTheSimulation(t *testing.T) {
 				all = append(all, tr)
 				live(t, s, tr.host, "boot", tr.samples())
 			}
-			for _, w := range [][2]time.Duration{{0, 30 * time.Hour}, {24 * time.Hour, 30 * time.Hour}, {5 * time.Hour, 26 * time.Hour}, {25 * time.Minute, 115 * time.Minute}} {
+			for _, w := range [][2]time.Duration{
+				{0, 30 * time.Hour}, {24 * time.Hour, 30 * time.Hour}, {5 * time.Hour, 26 * time.Hour},
+				{25 * time.Minute, 115 * time.Minute},
+			} {
 				from, to := t0.Add(w[0]), t0.Add(w[1])
 				held, util := map[string]float64{}, map[string]float64{}
 				for _, tr := range all {
@@ -91,7 +98,8 @@ func TestTotalsMatchTheSimulation(t *testing.T) {
 					// A sample before an outage stands for up to 50 s: 30 s more
 					// than it was, per outage and GPU.
 					slack := float64(len(all[0].outages)*all[0].gpus+len(all[1].outages)*all[1].gpus) * 30 / 3600
-					near(t, fmt.Sprintf("%s's GPU-hours in %v", u.Name, w), u.GPUHours, held[u.Name]/3600, slack+0.002*held[u.Name]/3600+0.003)
+					near(t, fmt.Sprintf("%s's GPU-hours in %v", u.Name, w), u.GPUHours, held[u.Name]/3600,
+						slack+0.002*held[u.Name]/3600+0.003)
 					if held[u.Name] > 3600 {
 						near(t, u.Name+"'s utilization", *u.Utilization, util[u.Name]/held[u.Name], 1.5)
 					}
@@ -172,12 +180,20 @@ func TestIdleSince(t *testing.T) {
 		want   time.Time
 		fresh  time.Duration // history begins so long before the end
 	}{
-		{"held and idle from 12:00 on", []job{{0, "ada", t0, end.Add(-4 * time.Hour), 9000, 80}, {0, "ada", end.Add(-4 * time.Hour), end, 9000, 1}}, 30 * time.Minute, end.Add(-4 * time.Hour), 0},
-		{"a short breath is not idleness", []job{{0, "ada", t0, end.Add(-10 * time.Minute), 9000, 80}}, 30 * time.Minute, time.Time{}, 0},
-		{"one busy sample in an idle hour", []job{{0, "ada", end.Add(-90 * time.Minute), end.Add(-90*time.Minute + 20*time.Second), 9000, 40}, {0, "bob", t0, end.Add(-3 * time.Hour), 10, 70}}, 30 * time.Minute, end.Add(-3 * time.Hour), 0},
+		{"held and idle from 12:00 on",
+			[]job{{0, "ada", t0, end.Add(-4 * time.Hour), 9000, 80}, {0, "ada", end.Add(-4 * time.Hour), end, 9000, 1}},
+			30 * time.Minute, end.Add(-4 * time.Hour), 0},
+		{"a short breath is not idleness", []job{{0, "ada", t0, end.Add(-10 * time.Minute), 9000, 80}}, 30 * time.Minute,
+			time.Time{}, 0},
+		{"one busy sample in an idle hour",
+			[]job{
+				{0, "ada", end.Add(-90 * time.Minute), end.Add(-90*time.Minute + 20*time.Second), 9000, 40},
+				{0, "bob", t0, end.Add(-3 * time.Hour), 10, 70},
+			}, 30 * time.Minute, end.Add(-3 * time.Hour), 0},
 		{"swings between 0 and 100 are work", swings(t0, end), 30 * time.Minute, time.Time{}, 0},
 		{"too little is known", nil, 30 * time.Minute, time.Time{}, 20 * time.Minute},
-		{"for longer than a day", []job{{0, "ada", t0, t0.Add(3 * time.Hour), 9000, 80}}, 30 * time.Minute, t0.Add(3 * time.Hour), 0},
+		{"for longer than a day", []job{{0, "ada", t0, t0.Add(3 * time.Hour), 9000, 80}}, 30 * time.Minute,
+			t0.Add(3 * time.Hour), 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t, Options{})
@@ -256,7 +272,9 @@ func TestTimesThatCannotBe(t *testing.T) {
 	ctx := context.Background()
 	s := open(t, Options{})
 	at := func(d time.Duration) snapshot.Sample {
-		return snapshot.Sample{Seq: uint64(d/time.Second) + 1<<40, At: t0.Add(d), GPUs: []snapshot.GPUSample{{UUID: "GPU-1", Utilization: ptr(50)}}}
+		return snapshot.Sample{
+			Seq: uint64(d/time.Second) + 1<<40, At: t0.Add(d), GPUs: []snapshot.GPUSample{{UUID: "GPU-1", Utilization: ptr(50)}},
+		}
 	}
 	if err := s.IngestAll(ctx, t0, []Batch{
 		{Host: "gpu1", Boot: "b", Whole: true, Samples: []snapshot.Sample{
@@ -279,7 +297,10 @@ func TestTimesThatCannotBe(t *testing.T) {
 // A server whose clock jumps ahead for a while must not delete anything.
 func TestClockOfTheServerJumps(t *testing.T) {
 	s := open(t, Options{})
-	tr := &truth{host: "gpu1", gpus: 1, every: time.Minute, from: t0, to: t0.Add(5 * time.Hour), jobs: []job{{0, "ada", t0, t0.Add(5 * time.Hour), 100, 50}}}
+	tr := &truth{
+		host: "gpu1", gpus: 1, every: time.Minute, from: t0, to: t0.Add(5 * time.Hour),
+		jobs: []job{{0, "ada", t0, t0.Add(5 * time.Hour), 100, 50}},
+	}
 	all := tr.samples()
 	live(t, s, "gpu1", "boot", all[:200])
 	for _, jump := range []time.Duration{2 * time.Hour, 20 * 365 * 24 * time.Hour} {
@@ -297,7 +318,10 @@ func TestClockOfTheServerJumps(t *testing.T) {
 // to count anew; neither may count an hour for more than an hour.
 func TestClockOfTheNodeStepsAndBoots(t *testing.T) {
 	s := open(t, Options{})
-	tr := &truth{host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0, to: t0.Add(2 * time.Hour), jobs: []job{{0, "ada", t0, t0.Add(2 * time.Hour), 100, 50}}}
+	tr := &truth{
+		host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0, to: t0.Add(2 * time.Hour),
+		jobs: []job{{0, "ada", t0, t0.Add(2 * time.Hour), 100, 50}},
+	}
 	all := tr.samples()
 	for i := range all {
 		if i > 200 { // the clock went back by 17 minutes and 7 seconds
@@ -306,7 +330,10 @@ func TestClockOfTheNodeStepsAndBoots(t *testing.T) {
 	}
 	now := t0.Add(2 * time.Hour)
 	ingestHours(t, s, now, "gpu1", "one", all)
-	again := (&truth{host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0.Add(110 * time.Minute), to: t0.Add(2 * time.Hour), jobs: tr.jobs}).samples()
+	again := (&truth{
+		host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0.Add(110 * time.Minute), to: t0.Add(2 * time.Hour),
+		jobs: tr.jobs,
+	}).samples()
 	ingest(t, s, now, "gpu1", "two", again)
 	us, err := userTotalsOf(s, t0, now)
 	if err != nil || len(us) != 1 {

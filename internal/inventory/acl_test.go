@@ -57,7 +57,8 @@ func TestACL(t *testing.T) {
 		k := resolverWith(t, now, "gpu01")
 		k.Consul = consul("00000000-dead-beef-0000-000000000000").Query // revoked
 		inv := k.Resolve(t.Context(), now.Add(time.Minute))
-		if len(inv.Hosts) != 1 || !slices.Equal(codes(inv.Problems), []string{"discovery:unreachable"}) || strings.Contains(inv.Problems[0].Message, "dead-beef") {
+		if len(inv.Hosts) != 1 || !slices.Equal(codes(inv.Problems), []string{"discovery:unreachable"}) ||
+			strings.Contains(inv.Problems[0].Message, "dead-beef") {
 			t.Errorf("with a revoked token: %+v", inv)
 		}
 	})
@@ -115,7 +116,8 @@ func TestACL(t *testing.T) {
 		if _, err := client.KV().Put(&api.KVPair{Key: "x"}, nil); err == nil {
 			t.Error("the collector's token writes keys")
 		}
-		if _, err := client.Catalog().Register(&api.CatalogRegistration{Node: "gpu01", Address: "127.0.0.9"}, nil); err == nil {
+		if _, err := client.Catalog().Register(&api.CatalogRegistration{Node: "gpu01", Address: "127.0.0.9"},
+			nil); err == nil {
 			t.Error("the collector's token takes other nodes over")
 		}
 	})
@@ -158,7 +160,10 @@ func TestServiceDefinition(t *testing.T) {
 	defer cancel()
 	// An agent reads the file beside its own, which has to name a directory.
 	dir := t.TempDir()
-	for name, content := range map[string][]byte{"agent.json": []byte(`{"data_dir": "/nonexistent"}`), "gpuboard.json": data} {
+	for name, content := range map[string][]byte{
+		"agent.json":    []byte(`{"data_dir": "/nonexistent"}`),
+		"gpuboard.json": data,
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -99,12 +99,14 @@ func TestConsul(t *testing.T) {
 	admin := agent.Admin()
 
 	t.Run("every field", func(t *testing.T) {
-		enter(t, admin, "fields", "GPU01", map[string]string{"title": "Vision\x1b[2J box", "owner": "vision", "notes": "no overnight\njobs",
-			"gpus": "8", "ssh_host": "gpu01.lab.example", "ssh_port": "2222", "maintenance": "new fans"})
+		enter(t, admin, "fields", "GPU01", map[string]string{"title": "Vision\x1b[2J box", "owner": "vision",
+			"notes": "no overnight\njobs",
+			"gpus":  "8", "ssh_host": "gpu01.lab.example", "ssh_port": "2222", "maintenance": "new fans"})
 		enter(t, admin, "fields", "node-x.lab.example", map[string]string{"host": "gpu02", "group": "g"})
 		a := ask(t, newConsul(t, ConsulOptions{Address: agent.Address, Service: "fields"}))
 		want := []Host{
-			{Name: "gpu01", Title: `Vision\x1b[2J box`, Group: "r1", Owner: "vision", Note: "no overnight jobs", Address: "-p 2222 gpu01.lab.example",
+			{Name: "gpu01", Title: `Vision\x1b[2J box`, Group: "r1", Owner: "vision", Note: "no overnight jobs",
+				Address:    "-p 2222 gpu01.lab.example",
 				Datacenter: "dc1", Tags: []string{"a100", "fields"}, ExpectedGPUs: 8, Check: Passing,
 				Maintenance: true, MaintenanceReason: "new fans"},
 			{Name: "gpu02", Group: "g", Address: "node-x.lab.example", Datacenter: "dc1", Tags: []string{"a100", "fields"},
@@ -130,7 +132,8 @@ func TestConsul(t *testing.T) {
 				t.Errorf("%s: address %q, %d GPUs", h.Name, h.Address, h.ExpectedGPUs)
 			}
 		}
-		if got := codes(a.Problems); !slices.Equal(got, []string{"discovery:bad-meta", "discovery:bad-meta", "discovery:bad-meta", "discovery:bad-meta"}) {
+		if got := codes(a.Problems); !slices.Equal(got, []string{"discovery:bad-meta", "discovery:bad-meta",
+			"discovery:bad-meta", "discovery:bad-meta"}) {
 			t.Errorf("problems: %v", a.Problems)
 		}
 	})
@@ -147,17 +150,24 @@ func TestConsul(t *testing.T) {
 			want   Host
 		}{
 			{"all-well", []*api.HealthCheck{good(), check("serfHealth", "passing", "alive", "")}, Host{Check: Passing}},
-			{"service-warns", []*api.HealthCheck{service(check("gpuboard-collect", "warning", "slow\nlink", ""))}, Host{Check: Warning, CheckOutput: "slow link"}},
-			{"service-critical", []*api.HealthCheck{service(check("gpuboard-collect", "critical", "TTL expired", "")), check("other", "warning", "w", "")},
+			{"service-warns", []*api.HealthCheck{service(check("gpuboard-collect", "warning", "slow\nlink", ""))},
+				Host{Check: Warning, CheckOutput: "slow link"}},
+			{"service-critical",
+				[]*api.HealthCheck{service(check("gpuboard-collect", "critical", "TTL expired", "")),
+					check("other", "warning", "w", "")},
 				Host{Check: Critical, CheckOutput: "TTL expired"}},
-			{"node-critical", []*api.HealthCheck{good(), check("serfHealth", "critical", "Agent not live", "")}, Host{Check: Critical, CheckOutput: "Agent not live"}},
+			{"node-critical", []*api.HealthCheck{good(), check("serfHealth", "critical", "Agent not live", "")},
+				Host{Check: Critical, CheckOutput: "Agent not live"}},
 			{"node-drained", []*api.HealthCheck{good(), check("_node_maintenance", "critical", "", "new disk")},
 				Host{Check: Maintenance, Maintenance: true, MaintenanceReason: "new disk"}},
-			{"service-drained", []*api.HealthCheck{good(), service(check("_service_maintenance:checks", "critical", "", "driver\x07"))},
+			{"service-drained",
+				[]*api.HealthCheck{good(), service(check("_service_maintenance:checks", "critical", "", "driver\x07"))},
 				Host{Check: Maintenance, Maintenance: true, MaintenanceReason: `driver\x07`}},
 		} {
 			enter(t, admin, "checks", tt.node, nil, tt.checks...)
-			a := ask(t, newConsul(t, ConsulOptions{Address: agent.Address, Service: "checks", Filter: fmt.Sprintf("Node.Node == %q", tt.node)}))
+			a := ask(t, newConsul(t, ConsulOptions{
+				Address: agent.Address, Service: "checks", Filter: fmt.Sprintf("Node.Node == %q", tt.node),
+			}))
 			if len(a.Hosts) != 1 {
 				t.Errorf("%s: %d hosts", tt.node, len(a.Hosts))
 				continue
@@ -208,14 +218,17 @@ func TestConsul(t *testing.T) {
 				t.Errorf("%+v: %v, want %v", tt.o, got, tt.want)
 			}
 		}
-		_, err := newConsul(t, ConsulOptions{Address: agent.Address, Service: "choose", Filter: "not a filter"}).Query(t.Context())
+		_, err := newConsul(t, ConsulOptions{
+			Address: agent.Address, Service: "choose", Filter: "not a filter",
+		}).Query(t.Context())
 		if err == nil {
 			t.Error("a filter that is none: no error")
 		}
 	})
 
 	t.Run("hostile names are refused and counted", func(t *testing.T) {
-		bad := []string{"../../../etc/cron.d/x", "..", ".", "a/b", "<img src=x onerror=alert(1)>", "\x1b[2J", "a.", "😀", "x.json",
+		bad := []string{"../../../etc/cron.d/x", "..", ".", "a/b", "<img src=x onerror=alert(1)>", "\x1b[2J", "a.", "😀",
+			"x.json",
 			strings.Repeat("n", 300), strings.Repeat("a.", 126) + "aa"}
 		for _, n := range bad {
 			enter(t, admin, "hostile", n, nil)
@@ -229,7 +242,8 @@ func TestConsul(t *testing.T) {
 		if got := names(a.Hosts); !slices.Equal(got, []string{"good"}) {
 			t.Errorf("hosts: %q", got)
 		}
-		if got := codes(a.Problems); len(got) != maxListed+1 || slices.ContainsFunc(got, func(c string) bool { return c != "discovery:bad-name" }) {
+		if got := codes(a.Problems); len(got) != maxListed+1 ||
+			slices.ContainsFunc(got, func(c string) bool { return c != "discovery:bad-name" }) {
 			t.Errorf("problems: %v", got)
 		}
 		for _, p := range a.Problems {
@@ -276,7 +290,9 @@ func testShrink(t *testing.T, agent *consultest.Agent) {
 		enter(t, admin, "shrink", all[i], nil)
 	}
 	now := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
-	k := &remembering{Resolver: Resolver{Consul: newConsul(t, ConsulOptions{Address: agent.Address, Service: "shrink"}).Query}}
+	k := &remembering{Resolver: Resolver{
+		Consul: newConsul(t, ConsulOptions{Address: agent.Address, Service: "shrink"}).Query,
+	}}
 	if inv := k.Resolve(t.Context(), now); len(inv.Hosts) != 10 || len(inv.Problems) != 0 {
 		t.Fatalf("at first: %d hosts, %v", len(inv.Hosts), inv.Problems)
 	}
@@ -290,7 +306,8 @@ func testShrink(t *testing.T, agent *consultest.Agent) {
 	}
 	k.AcceptShrink = true
 	inv = k.Resolve(t.Context(), now.Add(2*time.Minute))
-	if len(inv.Hosts) != 10 || len(inv.Problems) != 0 || inv.Hosts[3].GoneSince.IsZero() || !inv.Hosts[4].GoneSince.IsZero() {
+	if len(inv.Hosts) != 10 || len(inv.Problems) != 0 || inv.Hosts[3].GoneSince.IsZero() ||
+		!inv.Hosts[4].GoneSince.IsZero() {
 		t.Errorf("accepted: %+v, %v", inv.Hosts, inv.Problems)
 	}
 	k.AcceptShrink = false
@@ -304,11 +321,14 @@ func testShrink(t *testing.T, agent *consultest.Agent) {
 func testDown(t *testing.T, agent *consultest.Agent) {
 	enter(t, agent.Admin(), "down", "gpu01", map[string]string{"title": "One"})
 	now := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
-	k := &remembering{Resolver: Resolver{Consul: newConsul(t, ConsulOptions{Address: agent.Address, Service: "down"}).Query}}
+	k := &remembering{Resolver: Resolver{
+		Consul: newConsul(t, ConsulOptions{Address: agent.Address, Service: "down"}).Query,
+	}}
 	k.Resolve(t.Context(), now)
 	agent.Stop()
 	inv := k.Resolve(t.Context(), now.Add(12*time.Minute))
-	if len(inv.Hosts) != 1 || inv.Hosts[0].Title != "One" || !slices.Equal(codes(inv.Problems), []string{"discovery:unreachable"}) || !inv.AsOf.Equal(now) {
+	if len(inv.Hosts) != 1 || inv.Hosts[0].Title != "One" ||
+		!slices.Equal(codes(inv.Problems), []string{"discovery:unreachable"}) || !inv.AsOf.Equal(now) {
 		t.Errorf("down: %+v", inv)
 	}
 	if !strings.Contains(inv.Problems[0].Message, "12 min ago") {
@@ -330,7 +350,8 @@ func TestConsulTLS(t *testing.T) {
 	noEnvironment(t)
 	agent := consultest.Start(t, consultest.Options{TLS: true})
 	enter(t, agent.Admin(), "gpuboard", "gpu01", nil)
-	if _, err := newConsul(t, ConsulOptions{Address: agent.Address}).Query(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
+	if _, err := newConsul(t, ConsulOptions{Address: agent.Address}).Query(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "certificate") {
 		t.Errorf("without the CA: %v", err)
 	}
 	t.Run("from the environment", func(t *testing.T) {
@@ -376,17 +397,21 @@ func TestConsulDatacenters(t *testing.T) {
 		if !slices.Equal(names(a.Hosts), tt.want) || a.Hosts[0].Title != tt.title {
 			t.Errorf("%v: %+v", tt.datacenters, a.Hosts)
 		}
-		if double := slices.Contains(codes(a.Problems), "discovery:duplicate"); double != (len(tt.datacenters) == 2 || slices.Contains(tt.datacenters, "*")) {
+		if double := slices.Contains(codes(a.Problems), "discovery:duplicate"); double != (len(tt.datacenters) == 2 ||
+			slices.Contains(tt.datacenters, "*")) {
 			t.Errorf("%v: %v", tt.datacenters, a.Problems)
 		}
 	}
 
 	now := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
-	k := &remembering{Resolver: Resolver{Consul: newConsul(t, ConsulOptions{Address: east.Address, Datacenters: []string{"east", "west"}}).Query}}
+	k := &remembering{Resolver: Resolver{
+		Consul: newConsul(t, ConsulOptions{Address: east.Address, Datacenters: []string{"east", "west"}}).Query,
+	}}
 	k.Resolve(t.Context(), now)
 	west.Stop()
 	inv := k.Resolve(t.Context(), now.Add(time.Minute))
-	if !slices.Equal(names(inv.Hosts), []string{"gpu01", "gpu02"}) || !slices.Equal(codes(inv.Problems), []string{"discovery:unreachable"}) {
+	if !slices.Equal(names(inv.Hosts), []string{"gpu01", "gpu02"}) ||
+		!slices.Equal(codes(inv.Problems), []string{"discovery:unreachable"}) {
 		t.Errorf("west is down: %+v", inv)
 	}
 	if inv.Hosts[1].Datacenter != "west" || !inv.Hosts[1].GoneSince.IsZero() || !inv.AsOf.Equal(now) {
@@ -431,9 +456,11 @@ func TestMissingCredentialFilesAreRetried(t *testing.T) {
 	}))
 	defer agent.Close()
 	for want, env := range map[string][]string{
-		"reading the token for Consul: open " + token: {"CONSUL_HTTP_TOKEN_FILE", token}, empty + " is empty": {"CONSUL_HTTP_TOKEN_FILE", empty},
-		"it is a FIFO": {"CONSUL_HTTP_TOKEN_FILE", fifo}, dir + ": not a regular file": {"CONSUL_HTTP_TOKEN_FILE", dir},
-		"TLS files for Consul: open " + token: {"CONSUL_CACERT", token}, "TLS files": {"CONSUL_CACERT", empty},
+		"reading the token for Consul: open " + token: {"CONSUL_HTTP_TOKEN_FILE", token},
+		empty + " is empty":                           {"CONSUL_HTTP_TOKEN_FILE", empty},
+		"it is a FIFO":                                {"CONSUL_HTTP_TOKEN_FILE", fifo},
+		dir + ": not a regular file":                  {"CONSUL_HTTP_TOKEN_FILE", dir},
+		"TLS files for Consul: open " + token:         {"CONSUL_CACERT", token}, "TLS files": {"CONSUL_CACERT", empty},
 		"open " + token: {"CONSUL_CLIENT_CERT", empty, "CONSUL_CLIENT_KEY", token},
 	} {
 		t.Run(want, func(t *testing.T) {

@@ -70,7 +70,8 @@ func TestConsulMisbehaves(t *testing.T) {
 			k := resolverWith(t, now, "gpu01", "gpu02")
 			k.Consul = newConsul(t, ConsulOptions{Address: server.URL, Token: "sesame-open", Timeout: need.Patience}).Query
 			inv := k.Resolve(t.Context(), now.Add(3*time.Hour))
-			if !slices.Equal(names(inv.Hosts), []string{"gpu01", "gpu02"}) || !slices.Equal(codes(inv.Problems), []string{"discovery:unreachable"}) {
+			if !slices.Equal(names(inv.Hosts), []string{"gpu01", "gpu02"}) ||
+				!slices.Equal(codes(inv.Problems), []string{"discovery:unreachable"}) {
 				t.Fatalf("%v, %v", names(inv.Hosts), inv.Problems)
 			}
 			m := inv.Problems[0].Message
@@ -112,7 +113,9 @@ func TestConsulHangs(t *testing.T) {
 	}
 	defer l.Close()
 	for _, datacenters := range [][]string{nil, {"*"}, {"east", "west", "north"}} {
-		c := newConsul(t, ConsulOptions{Address: l.Addr().String(), Timeout: 200 * time.Millisecond, Datacenters: datacenters})
+		c := newConsul(t, ConsulOptions{
+			Address: l.Addr().String(), Timeout: 200 * time.Millisecond, Datacenters: datacenters,
+		})
 		// Without its own bound the call would last until this one.
 		ctx, cancel := context.WithTimeout(t.Context(), need.Patience)
 		_, err := c.Query(ctx)
@@ -183,7 +186,8 @@ func TestConsulNamesTooMany(t *testing.T) {
 func TestConsulAnswersAreBounded(t *testing.T) {
 	noEnvironment(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, `[{"Node":{"Node":"gpu01"},"Service":{"ID":"gpuboard"},"Checks":[{}`+strings.Repeat(",{}", 10_000)+`]}]`)
+		fmt.Fprint(w,
+			`[{"Node":{"Node":"gpu01"},"Service":{"ID":"gpuboard"},"Checks":[{}`+strings.Repeat(",{}", 10_000)+`]}]`)
 	}))
 	defer server.Close()
 	_, err := newConsul(t, ConsulOptions{Address: server.URL, Timeout: need.Patience}).Query(t.Context())
@@ -202,7 +206,8 @@ func FuzzConsulAnswer(f *testing.F) {
 	f.Add(`[]`)
 	f.Add(`null`)
 	f.Add(`[null]`)
-	for _, list := range slices.Concat(costtest.Lists("", ""), costtest.Lists(`[{"Node":{"Node":"gpu01"},"Service":{"ID":"gpuboard"},"Checks":`, "}]")) {
+	for _, list := range slices.Concat(costtest.Lists("", ""),
+		costtest.Lists(`[{"Node":{"Node":"gpu01"},"Service":{"ID":"gpuboard"},"Checks":`, "}]")) {
 		f.Add(string(list))
 	}
 	f.Fuzz(func(t *testing.T, data string) {
@@ -236,13 +241,16 @@ func FuzzConsulAnswer(f *testing.F) {
 			if name, err := snapshot.ParseHost(h.Name); err != nil || name != h.Name || i > 0 && hosts[i-1].Name >= h.Name {
 				t.Fatalf("host %q: %v", h.Name, err)
 			}
-			if h.Check == "" || h.Check == Passing && h.CheckOutput != "" || h.Check == Maintenance && !h.Maintenance || len(h.Tags) > MaxTags {
+			if h.Check == "" || h.Check == Passing && h.CheckOutput != "" || h.Check == Maintenance && !h.Maintenance ||
+				len(h.Tags) > MaxTags {
 				t.Fatalf("host %+v", h)
 			}
 			if a := strings.TrimPrefix(h.Address, "-p "); strings.HasPrefix(a, "-") || strings.ContainsAny(a, ";&|$`'\"\\<>()") {
 				t.Fatalf("address %q", h.Address)
 			}
-			safe(append(h.Tags, h.Title, h.Group, h.Owner, h.Note, h.Address, h.Datacenter, h.CheckOutput, h.MaintenanceReason)...)
+			safe(
+				append(h.Tags, h.Title, h.Group, h.Owner, h.Note, h.Address, h.Datacenter, h.CheckOutput, h.MaintenanceReason)...,
+			)
 		}
 		for _, p := range problems {
 			safe(p.Message)

@@ -46,7 +46,8 @@ func testRegistrar(t *testing.T, agent *consultest.Agent) {
 	if _, err := r.Register(t.Context(), Registration{Host: "../x"}); !errors.Is(err, snapshot.ErrHost) {
 		t.Errorf("a host name that is none: %v", err)
 	}
-	reg := Registration{Host: "gpu07", GPUs: 8, Models: []string{"NVIDIA A100-SXM4-80GB"}, Driver: "570.86", Title: "Seven", Owner: "vision",
+	reg := Registration{Host: "gpu07", GPUs: 8, Models: []string{"NVIDIA A100-SXM4-80GB"}, Driver: "570.86",
+		Title: "Seven", Owner: "vision",
 		Notes: "one\nline", Drop: "sftp://drop@web.example/gpu07", Tags: []string{"a100"}}
 	register := func() {
 		t.Helper()
@@ -59,7 +60,8 @@ func testRegistrar(t *testing.T, agent *consultest.Agent) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"host": "gpu07", "gpus": "8", "models": "NVIDIA A100-SXM4-80GB", "driver": "570.86", "title": "Seven",
+	want := map[string]string{"host": "gpu07", "gpus": "8", "models": "NVIDIA A100-SXM4-80GB", "driver": "570.86",
+		"title": "Seven",
 		"owner": "vision", "notes": "one line", "drop": "sftp://drop@web.example/gpu07", "registered_by": "gpuboard"}
 	if d := cmp.Diff(want, service.Meta); d != "" {
 		t.Error(d)
@@ -153,7 +155,8 @@ func testRegistrar(t *testing.T, agent *consultest.Agent) {
 		t.Fatal(err)
 	}
 	consultest.Eventually(t, need.Patience, func() error {
-		if a := ask(t, c); len(a.Hosts) != 1 || a.Hosts[0].Check != Critical || !strings.Contains(a.Hosts[0].CheckOutput, "TTL") {
+		if a := ask(t, c); len(a.Hosts) != 1 || a.Hosts[0].Check != Critical ||
+			!strings.Contains(a.Hosts[0].CheckOutput, "TTL") {
 			return fmt.Errorf("%+v", a.Hosts)
 		}
 		return nil
@@ -161,7 +164,9 @@ func testRegistrar(t *testing.T, agent *consultest.Agent) {
 
 	// A large registration within the limits is one that Consul takes.
 	long := strings.Repeat("\"ü", 600)
-	notices, err := r.Register(t.Context(), Registration{Host: "gpu07", Title: long, Group: long, Owner: long, Notes: long, Tags: slices.Repeat([]string{"t"}, 3)})
+	notices, err := r.Register(t.Context(), Registration{
+		Host: "gpu07", Title: long, Group: long, Owner: long, Notes: long, Tags: slices.Repeat([]string{"t"}, 3),
+	})
 	if err != nil || len(notices) != 5 {
 		t.Errorf("a large registration: %v, %v", err, notices)
 	}
@@ -191,14 +196,17 @@ func testFileOfTheAgent(t *testing.T, agent *consultest.Agent) {
 		t.Fatal(err)
 	}
 	local := agent.Admin().Agent()
-	load := &api.AgentServiceRegistration{ID: file.Service.Name, Name: file.Service.Name, Tags: file.Service.Tags, Meta: file.Service.Meta,
+	load := &api.AgentServiceRegistration{ID: file.Service.Name, Name: file.Service.Name, Tags: file.Service.Tags,
+		Meta:  file.Service.Meta,
 		Check: &api.AgentServiceCheck{CheckID: CheckID, Name: "collector", TTL: "10m"}}
 	if err := local.ServiceRegister(load); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // a loop that is started again registers again
 		r := newConsul(t, ConsulOptions{Address: agent.Address})
-		if _, err := r.Register(t.Context(), Registration{Host: "gpu01", GPUs: 4, Models: []string{"NVIDIA A100"}}); err != nil {
+		if _, err := r.Register(t.Context(), Registration{
+			Host: "gpu01", GPUs: 4, Models: []string{"NVIDIA A100"},
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.Report(t.Context(), Passing, "4 GPUs, 1 free"); err != nil {
@@ -233,13 +241,16 @@ func TestRegistrationLimits(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(s.Meta)); !slices.Equal(got, []string{"host", "notes", "registered_by", "title"}) {
 		t.Errorf("meta: %v", s.Meta)
 	}
-	if s.Meta["host"] != "gpu01" || len(s.Meta["notes"]) > 512 || s.Meta["title"] != `\x1b` || !slices.Equal(s.Tags, []string{"a"}) {
+	if s.Meta["host"] != "gpu01" || len(s.Meta["notes"]) > 512 || s.Meta["title"] != `\x1b` ||
+		!slices.Equal(s.Tags, []string{"a"}) {
 		t.Errorf("registration: %+v", s)
 	}
-	if s.ID != "gpuboard-test" || s.Check.CheckID != CheckID || s.Check.TTL != "10m0s" || s.Check.DeregisterCriticalServiceAfter != "" {
+	if s.ID != "gpuboard-test" || s.Check.CheckID != CheckID || s.Check.TTL != "10m0s" ||
+		s.Check.DeregisterCriticalServiceAfter != "" {
 		t.Errorf("registration: %+v, check %+v", s, s.Check)
 	}
-	if s, notices := c.registration(Registration{Host: "gpu01", Notes: strings.Repeat("n", 512)}); len(notices) > 0 || len(s.Meta["notes"]) != 512 {
+	if s, notices := c.registration(Registration{Host: "gpu01", Notes: strings.Repeat("n", 512)}); len(notices) > 0 ||
+		len(s.Meta["notes"]) != 512 {
 		t.Errorf("exactly at the limit: %v, %v", notices, s.Meta)
 	}
 }

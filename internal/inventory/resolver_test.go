@@ -136,7 +136,8 @@ func TestResolver(t *testing.T) {
 			{day + 1, fails(errOut), false, "a", "discovery:unreachable", 1},
 		},
 		"a datacenter that does not answer takes its own hosts only": {
-			{0, partly("none", append(in("east", "a", "b"), in("west", "c", "d", "e")...)...), false, "a b c d e", "discovery:unreachable", 0},
+			{0, partly("none", append(in("east", "a", "b"), in("west", "c", "d", "e")...)...), false, "a b c d e",
+				"discovery:unreachable", 0},
 			{1, partly("west", in("east", "a")...), false, "a b†1 c d e", "discovery:unreachable", 0},
 			{2, partly("east", in("west", "c", "d")...), false, "a b†1 c d e†2", "discovery:unreachable", 1},
 			{3, partly("west"), false, "a b†1 c d e†2", "discovery:unreachable discovery:empty", 1},
@@ -212,7 +213,8 @@ func TestResolverMergesItsSources(t *testing.T) {
 	// The disk of the drops is gone, and so is Consul.
 	k.Consul, k.Drops = fails(errOut), drops()
 	inv := k.Resolve(t.Context(), t0.Add(time.Minute))
-	if got := shown(inv); got != "a b c d e" || strings.Join(codes(inv.Problems), " ") != "discovery:unreachable discovery:empty" {
+	if got := shown(inv); got != "a b c d e" ||
+		strings.Join(codes(inv.Problems), " ") != "discovery:unreachable discovery:empty" {
 		t.Errorf("shown %q, %v", got, inv.Problems)
 	}
 	// What is not asked is not shown, and not forgotten.
@@ -238,9 +240,12 @@ func TestResolverMergesItsSources(t *testing.T) {
 }
 
 func TestResolverKeepsEveryField(t *testing.T) {
-	h := Host{Name: "a", Title: `"T" <b>`, Group: "g", Owner: "o", Note: "n\\", Address: "-p 22 a", Datacenter: "dc1", Tags: []string{"x", "y"},
+	h := Host{Name: "a", Title: `"T" <b>`, Group: "g", Owner: "o", Note: "n\\", Address: "-p 22 a", Datacenter: "dc1",
+		Tags:         []string{"x", "y"},
 		ExpectedGPUs: 8, Check: Critical, CheckOutput: "out", Maintenance: true, MaintenanceReason: "why"}
-	k := &remembering{Resolver: Resolver{Consul: func(context.Context) (Answer, error) { return Answer{Hosts: []Host{h}}, nil }}}
+	k := &remembering{Resolver: Resolver{
+		Consul: func(context.Context) (Answer, error) { return Answer{Hosts: []Host{h}}, nil },
+	}}
 	k.Resolve(t.Context(), t0)
 	k.Consul = fails(errOut)
 	if d := cmp.Diff([]Host{h}, k.Resolve(t.Context(), t0.Add(time.Hour)).Hosts); d != "" {

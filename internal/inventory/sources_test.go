@@ -10,7 +10,10 @@ import (
 
 func TestList(t *testing.T) {
 	hosts, problems := List([]Entry{
-		{Name: "GPU02", Title: "Two\x1b[m", Group: "g", Owner: "o", Note: "n", GPUs: 4, Address: "root@gpu02", Maintenance: "new disk"},
+		{
+			Name: "GPU02", Title: "Two\x1b[m", Group: "g", Owner: "o", Note: "n", GPUs: 4, Address: "root@gpu02",
+			Maintenance: "new disk",
+		},
 		{Name: "gpu01", GPUs: 999, Maintenance: "no"},
 		{Name: "gpu02", Title: "again"},
 		{Name: "../x"}, {Name: ""},
@@ -25,7 +28,8 @@ func TestList(t *testing.T) {
 	if d := cmp.Diff(want, hosts); d != "" {
 		t.Error(d)
 	}
-	if got := codes(problems); !slices.Equal(got, []string{"discovery:bad-list", "discovery:bad-name", "discovery:bad-name", "discovery:duplicate"}) {
+	if got := codes(problems); !slices.Equal(got, []string{"discovery:bad-list", "discovery:bad-name",
+		"discovery:bad-name", "discovery:duplicate"}) {
 		t.Errorf("problems: %v", problems)
 	}
 }
@@ -43,7 +47,8 @@ func TestDrops(t *testing.T) {
 func TestMerge(t *testing.T) {
 	list := []Host{{Name: "a", Title: "list", Tags: []string{"l"}}}
 	consul := []Host{
-		{Name: "a", Title: "consul", Owner: "consul", ExpectedGPUs: 8, Check: Critical, CheckOutput: "ttl", Tags: []string{"c", "l"}, Datacenter: "dc1",
+		{Name: "a", Title: "consul", Owner: "consul", ExpectedGPUs: 8, Check: Critical, CheckOutput: "ttl",
+			Tags: []string{"c", "l"}, Datacenter: "dc1",
 			Maintenance: true, MaintenanceReason: "why"},
 		{Name: "b", Check: Passing},
 		{Name: "c", Title: "kept", Maintenance: true, GoneSince: t0},
@@ -52,7 +57,8 @@ func TestMerge(t *testing.T) {
 	drops := []Host{{Name: "a"}, {Name: "c"},
 		{Name: "d", GoneSince: t0.Add(1)}, {Name: "e"}}
 	want := []Host{
-		{Name: "a", Title: "list", Owner: "consul", ExpectedGPUs: 8, Check: Critical, CheckOutput: "ttl", Tags: []string{"l", "c"}, Datacenter: "dc1",
+		{Name: "a", Title: "list", Owner: "consul", ExpectedGPUs: 8, Check: Critical, CheckOutput: "ttl",
+			Tags: []string{"l", "c"}, Datacenter: "dc1",
 			Maintenance: true, MaintenanceReason: "why"},
 		{Name: "b", Check: Passing},
 		{Name: "c", Title: "kept"},

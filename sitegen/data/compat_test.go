@@ -71,11 +71,13 @@ func TestStatesShape(t *testing.T) {
 	}
 	data := atlas["data"].([]any)[0].(map[string]any)
 	gpus := data["gpu_data"].(map[string]any)
-	compatShape(t, "gpu:0", gpus["gpu:0"], `{"available_memory": "10934", "device_num": "0", "gpu_name": "x", "gpu_volatile": "0",
+	compatShape(t, "gpu:0", gpus["gpu:0"],
+		`{"available_memory": "10934", "device_num": "0", "gpu_name": "x", "gpu_volatile": "0",
 		"processes": [{"name": "x", "pid": "1963", "used_memory": "148", "user": "root"}],
 		"temperature": "36", "timestamp": "2018/11/30 23:29:47.115", "total_memory": "11169", "used_memory": "235", "uuid": "GPU-"}`)
 	delete(data, "gpu_data")
-	compatShape(t, "host", atlas, `{"data": [{"timestamp": 20181130232947}], "ip_address": "127.0.0.1", "status": "running"}`)
+	compatShape(t, "host", atlas,
+		`{"data": [{"timestamp": 20181130232947}], "ip_address": "127.0.0.1", "status": "running"}`)
 
 	g := gpus["gpu:0"].(map[string]any)
 	if g["timestamp"] != "2026/11/20 10:41:58.000" || data["timestamp"] != 20261120104158.0 {
@@ -100,7 +102,9 @@ func TestStatesShape(t *testing.T) {
 func TestStatesHaveTheNewestSample(t *testing.T) {
 	in := boardtest.Lab()
 	atlas := in.Board.Hosts[0]
-	earlier := snapshot.Sample{At: atlas.SnapshotAt.Add(-20 * time.Second), GPUs: []snapshot.GPUSample{{Index: atlas.GPUs[0].Index, UUID: atlas.GPUs[0].UUID, Utilization: new(12)}}}
+	earlier := snapshot.Sample{At: atlas.SnapshotAt.Add(-20 * time.Second), GPUs: []snapshot.GPUSample{
+		{Index: atlas.GPUs[0].Index, UUID: atlas.GPUs[0].UUID, Utilization: new(12)},
+	}}
 	in.Samples = map[string][]snapshot.Sample{atlas.Name: {earlier}}
 	files := apiData(t, in)
 	for path, want := range map[string][]float64{
@@ -166,14 +170,18 @@ func TestAgentShape(t *testing.T) {
 	busy["clock_mhz"] = 1.0 // not in the fleet
 	compatShape(t, "gpu", busy, `{"type": "x", "is_available": false, "pids": "1,2", "users": "a,b", "running_since": "x",
 		"utilization": 1, "clock_mhz": 139, "temperature": 44, "cmd": "train.py"}`)
-	if busy["pids"] != "50121,50640,50702" || busy["users"] != "tomas,lea,noor" || busy["cmd"] != "finetune.py" || busy["running_since"] != "7 hours ago" {
+	if busy["pids"] != "50121,50640,50702" || busy["users"] != "tomas,lea,noor" || busy["cmd"] != "finetune.py" ||
+		busy["running_since"] != "7 hours ago" {
 		t.Errorf("%v", busy)
 	}
 	if !slices.ContainsFunc(gpus, func(g any) bool { return g.(map[string]any)["is_available"] == true }) {
 		t.Error("nothing is available")
 	}
 	// A master has the addresses of agents, and asks each for gpu_status below it.
-	for host, content := range map[string][]byte{"atlas": files["compat/gpu_status/atlas.json"], "europa": files["compat/gpu_status/europa.json"]} {
+	for host, content := range map[string][]byte{
+		"atlas":  files["compat/gpu_status/atlas.json"],
+		"europa": files["compat/gpu_status/europa.json"],
+	} {
 		if got := files["gpu_status/"+host+"/gpu_status/index.json"]; len(got) == 0 || string(got) != string(content) {
 			t.Errorf("the agent of %s answers a master\n%s\nwant\n%s", host, got, content)
 		}
@@ -182,15 +190,18 @@ func TestAgentShape(t *testing.T) {
 	if stuck["users"] != "kai" || stuck["is_available"] != false {
 		t.Errorf("a stuck GPU is %v", stuck)
 	}
-	if len(cluster) != 9 || cluster[5].(map[string]any)["error"] != "Connection timeout" || cluster[8].(map[string]any)["error"] != "Host not available" {
+	if len(cluster) != 9 || cluster[5].(map[string]any)["error"] != "Connection timeout" ||
+		cluster[8].(map[string]any)["error"] != "Host not available" {
 		t.Errorf("cluster %v", cluster)
 	}
 }
 
 func TestAgo(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		-time.Second: "just now", 59 * time.Second: "just now", 90 * time.Second: "a minute ago", 59 * time.Minute: "59 minutes ago",
-		time.Hour: "an hour ago", 47 * time.Hour: "a day ago", 48 * time.Hour: "2 days ago", 15 * 24 * time.Hour: "2 weeks ago", 800 * 24 * time.Hour: "2 years ago",
+		-time.Second: "just now", 59 * time.Second: "just now", 90 * time.Second: "a minute ago",
+		59 * time.Minute: "59 minutes ago",
+		time.Hour:        "an hour ago", 47 * time.Hour: "a day ago", 48 * time.Hour: "2 days ago",
+		15 * 24 * time.Hour: "2 weeks ago", 800 * 24 * time.Hour: "2 years ago",
 	} {
 		if got := ago(d); got != want {
 			t.Errorf("%v: %q, want %q", d, got, want)
@@ -202,7 +213,8 @@ func TestInfoShape(t *testing.T) {
 	in := boardtest.Lab()
 	in.Board.Hosts[5].GPUs[0].MemoryUsed, in.Board.Hosts[5].GPUs[0].MemoryTotal = new(int64(1)), new(int64(2))
 	info := compatRead(t, apiData(t, in)["compat/gpu_info.json"]).(map[string]any)
-	compatShape(t, "atlas", info["atlas"], `[{"index": "0", "mem_total": 8119, "mem_used": 7881, "mem_used_percent": 97.06, "type": "x", "uuid": "GPU-"}]`)
+	compatShape(t, "atlas", info["atlas"],
+		`[{"index": "0", "mem_total": 8119, "mem_used": 7881, "mem_used_percent": 97.06, "type": "x", "uuid": "GPU-"}]`)
 	if n := len(info["europa"].([]any)); n != 3 {
 		t.Errorf("europa has %d GPUs; the lost one has no memory to tell", n)
 	}
@@ -212,7 +224,10 @@ func TestInfoShape(t *testing.T) {
 }
 
 func TestBadgesAreWellFormed(t *testing.T) {
-	for name, in := range map[string]render.Input{"fleet": boardtest.Lab(), "hostile": boardtest.Hostile(boardtest.Lab(), boardtest.Evil)} {
+	for name, in := range map[string]render.Input{
+		"fleet":   boardtest.Lab(),
+		"hostile": boardtest.Hostile(boardtest.Lab(), boardtest.Evil),
+	} {
 		found := 0
 		for p, content := range apiData(t, in) {
 			if !strings.HasPrefix(p, "badges/") {
@@ -232,7 +247,9 @@ func TestBadgesAreWellFormed(t *testing.T) {
 			t.Errorf("%s: %d badges", name, found)
 		}
 	}
-	if s := string(apiData(t, boardtest.Lab())["badges/free-rtx-3090.svg"]); !strings.Contains(s, "free RTX 3090: 1 of 3") {
+	if s := string(
+		apiData(t, boardtest.Lab())["badges/free-rtx-3090.svg"],
+	); !strings.Contains(s, "free RTX 3090: 1 of 3") {
 		t.Errorf("badge %s", s)
 	}
 }
@@ -242,7 +259,8 @@ func TestCompatNamesTheSystems(t *testing.T) {
 	files := map[string][]string{
 		"vesta": {"states/boreas/index.json", "states/index.json"},
 		"nvgpu": {"compat/cluster_status.json", "compat/gpu_info.json", "compat/gpu_status/boreas.json",
-			"cluster_status/index.json", "gpu_status/boreas/gpu_status/index.json", "gpu_status/boreas/index.json", "gpu_status/index.json"},
+			"cluster_status/index.json", "gpu_status/boreas/gpu_status/index.json", "gpu_status/boreas/index.json",
+			"gpu_status/index.json"},
 		"gpu-cluster-monitor": {"compat/get-status.json", "get-status/index.json"},
 	}
 	for _, want := range [][]string{nil, {"vesta"}, {"nvgpu"}, {"gpu-cluster-monitor"}, {"nvgpu", "vesta"}, {"all"}} {
@@ -256,7 +274,10 @@ func TestCompatNamesTheSystems(t *testing.T) {
 			}
 		}
 		for path := range apiData(t, in) {
-			if top, _, _ := strings.Cut(path, "/"); slices.Contains([]string{"states", "compat", "get-status", "cluster_status", "gpu_status"}, top) {
+			if top, _, _ := strings.Cut(path, "/"); slices.Contains(
+				[]string{"states", "compat", "get-status", "cluster_status", "gpu_status"},
+				top,
+			) {
 				got = append(got, path)
 			}
 		}

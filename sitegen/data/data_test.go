@@ -56,7 +56,11 @@ func schemaOf(p string) string {
 
 func TestDataMatchesItsSchemas(t *testing.T) {
 	empty := render.Input{Board: &board.Board{GeneratedAt: boardtest.Now}}
-	for name, in := range map[string]render.Input{"fleet": boardtest.Lab(), "hostile": boardtest.Hostile(boardtest.Lab(), boardtest.Evil), "empty": empty} {
+	for name, in := range map[string]render.Input{
+		"fleet":   boardtest.Lab(),
+		"hostile": boardtest.Hostile(boardtest.Lab(), boardtest.Evil),
+		"empty":   empty,
+	} {
 		files := apiData(t, in)
 		checked := 0
 		for p, content := range files {
@@ -155,13 +159,16 @@ func TestBoardJSONSaysWhatTheBoardSays(t *testing.T) {
 		}
 		for j, g := range h.GPUs {
 			row := got.GPUs[j]
-			if row.State != string(g.State) || (row.Memory == nil) != (g.MemoryUsed == nil) || (row.Utilization == nil) != (g.UtilizationGPU == nil) {
+			if row.State != string(g.State) || (row.Memory == nil) != (g.MemoryUsed == nil) ||
+				(row.Utilization == nil) != (g.UtilizationGPU == nil) {
 				t.Errorf("%s %d: %+v, want state %s", h.Name, j, row, g.State)
 			}
 			if len(row.Processes) != len(g.Processes) {
 				t.Errorf("%s %d: %d processes, want %d", h.Name, j, len(row.Processes), len(g.Processes))
 			}
-			if (row.Booking == nil) != (g.Booking == nil) || row.Booking != nil && ((row.Booking.Until == nil) != g.Booking.Until.IsZero() || row.Booking.Name != g.Booking.Name) {
+			if (row.Booking == nil) != (g.Booking == nil) ||
+				row.Booking != nil &&
+					((row.Booking.Until == nil) != g.Booking.Until.IsZero() || row.Booking.Name != g.Booking.Name) {
 				t.Errorf("%s %d: booking %+v, want %+v", h.Name, j, row.Booking, g.Booking)
 			}
 		}
@@ -202,7 +209,9 @@ func TestHostFilesDoNotDependOnTheGeneration(t *testing.T) {
 	const later = 40 * time.Second
 	second.Board.GeneratedAt = second.Board.GeneratedAt.Add(later)
 	a, b := apiData(t, first), apiData(t, second)
-	whole := regexp.MustCompile(`^(api/v1/(board|free|hosts|users|bookings)\.json|health\.json|(status|detail)\.(txt|ansi)|metrics\.txt)$`)
+	whole := regexp.MustCompile(
+		`^(api/v1/(board|free|hosts|users|bookings)\.json|health\.json|(status|detail)\.(txt|ansi)|metrics\.txt)$`,
+	)
 	for p := range a {
 		if whole.MatchString(p) {
 			if bytes.Equal(a[p], b[p]) {
@@ -255,7 +264,8 @@ func TestHostileTextReachesNoFile(t *testing.T) {
 				break
 			}
 		}
-		if strings.HasSuffix(p, ".svg") && strings.Contains(s, "<b>") || strings.HasSuffix(p, ".json") && strings.Contains(s, "</script>") {
+		if strings.HasSuffix(p, ".svg") && strings.Contains(s, "<b>") ||
+			strings.HasSuffix(p, ".json") && strings.Contains(s, "</script>") {
 			t.Errorf("%s holds markup of a stranger", p)
 		}
 	}

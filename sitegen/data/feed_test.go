@@ -32,7 +32,8 @@ func TestFeed(t *testing.T) {
 	for i := range 150 {
 		log = append(log, events.Event{
 			ID: fmt.Sprint("host-down/atlas/", i), Kind: events.HostDown, Host: "atlas",
-			At: boardtest.Now.Add(time.Duration(i) * time.Minute), Summary: fmt.Sprint("atlas is down ", i, " <b>&]]>", boardtest.Evil),
+			At:      boardtest.Now.Add(time.Duration(i) * time.Minute),
+			Summary: fmt.Sprint("atlas is down ", i, " <b>&]]>", boardtest.Evil),
 		})
 	}
 	doc := feedParse(t, render.Input{Site: render.Site{BaseURL: "https://lab.example/gpu"}}, log)
@@ -67,7 +68,9 @@ func TestFeedChangesOnlyWithEvents(t *testing.T) {
 	if err1 != nil || err2 != nil || !bytes.Equal(one.Content, two.Content) {
 		t.Errorf("the feed changes with the moment (%v, %v)", err1, err2)
 	}
-	more := append(log, events.Event{ID: "b", Kind: events.GPUBack, Host: "../../x", At: boardtest.Now.Add(time.Hour), Summary: "y"})
+	more := append(log, events.Event{
+		ID: "b", Kind: events.GPUBack, Host: "../../x", At: boardtest.Now.Add(time.Hour), Summary: "y",
+	})
 	a, b := feedParse(t, in, log), feedParse(t, in, more)
 	if a.Entries[0].ID != b.Entries[1].ID || a.Updated == b.Updated || a.ID != b.ID {
 		t.Errorf("ids %+v, %+v", a, b)

@@ -15,7 +15,8 @@ import (
 
 func TestFormulasInCSV(t *testing.T) {
 	for in, want := range map[string]string{
-		"=1+1": "'=1+1", "+1": "'+1", "-x": "'-x", "@SUM(A1)": "'@SUM(A1)", "ada": "ada", "": "", "a=b": "a=b", "\t=1": "\\x09=1", " =cmd|' /C calc'!A0": "'=cmd|' /C calc'!A0",
+		"=1+1": "'=1+1", "+1": "'+1", "-x": "'-x", "@SUM(A1)": "'@SUM(A1)", "ada": "ada", "": "", "a=b": "a=b",
+		"\t=1": "\\x09=1", " =cmd|' /C calc'!A0": "'=cmd|' /C calc'!A0",
 	} {
 		got := csvText(in)
 		if got != want {
@@ -50,9 +51,15 @@ func TestPastMatchesItsSchemas(t *testing.T) {
 	young := boardtest.Lab()
 	young.History = &render.History{Fleet: &render.FleetPast{AsOf: boardtest.Now}}
 	for i := range young.History.Fleet.Windows {
-		young.History.Fleet.Windows[i].From, young.History.Fleet.Windows[i].To = boardtest.Now.AddDate(0, 0, -1), boardtest.Now
+		young.History.Fleet.Windows[i].From, young.History.Fleet.Windows[i].To = boardtest.Now.AddDate(0, 0, -1),
+			boardtest.Now
 	}
-	for name, in := range map[string]render.Input{"rich": boardtest.Remembered(boardtest.Lab()), "dense": boardtest.Remembered(boardtest.Thin(boardtest.Big(render.FullHistoryHosts + 1))), "hostile": boardtest.HostilePast(boardtest.Evil), "young": young} {
+	for name, in := range map[string]render.Input{
+		"rich":    boardtest.Remembered(boardtest.Lab()),
+		"dense":   boardtest.Remembered(boardtest.Thin(boardtest.Big(render.FullHistoryHosts + 1))),
+		"hostile": boardtest.HostilePast(boardtest.Evil),
+		"young":   young,
+	} {
 		files := apiData(t, in)
 		checked := 0
 		for p, content := range files {
@@ -83,7 +90,8 @@ func TestStatesHoldSamples(t *testing.T) {
 		return snapshot.Sample{At: atlas.SnapshotAt.Add(-before), GPUs: []snapshot.GPUSample{
 			{Index: 0, UUID: atlas.GPUs[0].UUID, MemoryUsed: &used}, {Index: 7, UUID: "GPU-of-before", MemoryUsed: &used}}}
 	}
-	in.Samples = map[string][]snapshot.Sample{"atlas": {sample(40*time.Second, 1001), sample(20*time.Second, 1002), sample(0, 1003)}}
+	in.Samples = map[string][]snapshot.Sample{"atlas": {sample(40*time.Second, 1001), sample(20*time.Second, 1002),
+		sample(0, 1003)}}
 	var states map[string]struct {
 		Data []struct {
 			Timestamp int64
@@ -94,7 +102,8 @@ func TestStatesHoldSamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	data := states["atlas"].Data
-	if len(data) != 3 || data[0].GPUs["gpu:0"]["used_memory"] != "1001" || data[1].GPUs["gpu:0"]["used_memory"] != "1002" || len(data[0].GPUs) != 1 {
+	if len(data) != 3 || data[0].GPUs["gpu:0"]["used_memory"] != "1001" ||
+		data[1].GPUs["gpu:0"]["used_memory"] != "1002" || len(data[0].GPUs) != 1 {
 		t.Fatalf("%+v", data)
 	}
 	for i, point := range data {
@@ -127,7 +136,9 @@ func TestPastOfSlices(t *testing.T) {
 	}
 	found := 0
 	for _, g := range api.Spans[0].GPUs {
-		if g.Key == "MIG-00000001-0000-4000-8000-000000000000" && g.GPU != nil && *g.GPU == 2 && g.Slice != nil && *g.Slice == 1 || g.Key == ceres.GPUs[2].UUID && g.GPU != nil && g.Slice == nil {
+		if g.Key == "MIG-00000001-0000-4000-8000-000000000000" && g.GPU != nil && *g.GPU == 2 && g.Slice != nil &&
+			*g.Slice == 1 ||
+			g.Key == ceres.GPUs[2].UUID && g.GPU != nil && g.Slice == nil {
 			found++
 		}
 	}

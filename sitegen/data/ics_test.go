@@ -33,7 +33,8 @@ func icsParse(t testing.TB, content []byte) map[string]*ics.VEvent {
 			t.Errorf("two events are %s", e.Id())
 		}
 		events[e.Id()] = e
-		for _, p := range []ics.ComponentProperty{ics.ComponentPropertyDtstamp, ics.ComponentPropertyDtStart, ics.ComponentPropertySummary} {
+		for _, p := range []ics.ComponentProperty{ics.ComponentPropertyDtstamp, ics.ComponentPropertyDtStart,
+			ics.ComponentPropertySummary} {
 			if e.GetProperty(p) == nil {
 				t.Errorf("%s has no %s", e.Id(), p)
 			}
@@ -101,8 +102,10 @@ func TestCalendarWithoutStartOrEnd(t *testing.T) {
 		stamp   string
 	}{
 		{"no start", board.Booking{ID: "a", Until: until}, boardtest.Now.Truncate(24 * time.Hour), "20261121T154210Z"},
-		{"no start, over", board.Booking{ID: "a", Until: boardtest.Now.Add(-48 * time.Hour)}, boardtest.Now.Add(-48 * time.Hour).Truncate(24 * time.Hour), "20261118T094210Z"},
-		{"no start, over at midnight", board.Booking{ID: "a", Until: time.Date(2026, 11, 19, 0, 0, 0, 0, time.UTC)}, time.Date(2026, 11, 18, 0, 0, 0, 0, time.UTC), "20261119T000000Z"},
+		{"no start, over", board.Booking{ID: "a", Until: boardtest.Now.Add(-48 * time.Hour)},
+			boardtest.Now.Add(-48 * time.Hour).Truncate(24 * time.Hour), "20261118T094210Z"},
+		{"no start, over at midnight", board.Booking{ID: "a", Until: time.Date(2026, 11, 19, 0, 0, 0, 0, time.UTC)},
+			time.Date(2026, 11, 18, 0, 0, 0, 0, time.UTC), "20261119T000000Z"},
 		{"no end", board.Booking{ID: "a", From: boardtest.Now}, boardtest.Now.Truncate(24 * time.Hour), "20261120T094210Z"},
 		{"neither", board.Booking{ID: "a"}, boardtest.Now.Truncate(24 * time.Hour), "20000101T000000Z"},
 	} {
@@ -132,7 +135,8 @@ func TestCalendarIdentity(t *testing.T) {
 	if err1 != nil || err2 != nil {
 		t.Fatal(err1, err2)
 	}
-	if icsParse(t, one)["x-y-z@gpuboard"] == nil || icsParse(t, two)["x-y-z@gpuboard"] == nil || len(icsParse(t, two)) != 2 {
+	if icsParse(t, one)["x-y-z@gpuboard"] == nil || icsParse(t, two)["x-y-z@gpuboard"] == nil ||
+		len(icsParse(t, two)) != 2 {
 		t.Errorf("events:\n%s\n%s", one, two)
 	}
 }

@@ -65,7 +65,8 @@ func TestABoardReadBackLooksTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, opt := range []text.Options{
-		{}, {Detail: true}, {Width: 200, Color: true}, {Free: true}, {User: "sam"}, {Model: "a100", Width: 160}, {Hosts: []string{"europa"}, Detail: true},
+		{}, {Detail: true}, {Width: 200, Color: true}, {Free: true}, {User: "sam"}, {Model: "a100", Width: 160},
+		{Hosts: []string{"europa"}, Detail: true},
 	} {
 		if want, got := statusText(t, in.Board, opt), statusText(t, p.Board, opt); got != want {
 			t.Errorf("%+v: want\n%s\ngot\n%s", opt, want, got)
@@ -74,7 +75,8 @@ func TestABoardReadBackLooksTheSame(t *testing.T) {
 	if got := p.JSON(); !bytes.Equal(got, doc) {
 		t.Errorf("written again it differs:\n%s", readDifference(doc, got))
 	}
-	if p.Title == "" || p.Lab != "a lab" || p.Generation != render.Generation(in.Board) || len(p.Board.FreeNow) != len(in.Board.FreeNow) {
+	if p.Title == "" || p.Lab != "a lab" || p.Generation != render.Generation(in.Board) ||
+		len(p.Board.FreeNow) != len(in.Board.FreeNow) {
 		t.Errorf("%q of %q, generation %s, %d free", p.Title, p.Lab, p.Generation, len(p.Board.FreeNow))
 	}
 }
@@ -92,7 +94,8 @@ func TestAHostReadBackIsTheSame(t *testing.T) {
 		b := *in.Board
 		b.GeneratedAt = got.SnapshotAt
 		again, _, err := ReadHost(bytes.NewReader(HostJSON(&b, got)))
-		if err != nil || len(again.GPUs) != len(h.GPUs) || again.State != h.State || again.Totals.FreeOf() != h.Totals.FreeOf() {
+		if err != nil || len(again.GPUs) != len(h.GPUs) || again.State != h.State ||
+			again.Totals.FreeOf() != h.Totals.FreeOf() {
 			t.Errorf("%s: %d GPUs, %s, %s free, %v", h.Name, len(again.GPUs), again.State, again.Totals.FreeOf(), err)
 		}
 		if errs := schemaErrors(t, published(t, in, "api/v1/schema/host.json"), HostJSON(in.Board, h)); len(errs) > 0 {
@@ -133,7 +136,8 @@ func TestAGPUThatCountsElsewhere(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	for _, problem := range schemaErrors(t, published(t, in, "api/v1/schema/board.json"), published(t, in, "api/v1/board.json")) {
+	for _, problem := range schemaErrors(t, published(t, in, "api/v1/schema/board.json"),
+		published(t, in, "api/v1/board.json")) {
 		if strings.Contains(problem, "counted_at") {
 			t.Error(problem)
 		}
@@ -160,7 +164,8 @@ func TestCountAgreesWithTheMerge(t *testing.T) {
 		got.Hosts[i].Totals = board.Totals{}
 	}
 	got.Count()
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(board.Host{})); diff != "" || want.Totals.GPUs.Free() == 0 || want.NextFree == nil {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(board.Host{})); diff != "" || want.Totals.GPUs.Free() == 0 ||
+		want.NextFree == nil {
 		t.Errorf("%d are free; %s", want.Totals.GPUs.Free(), diff)
 	}
 }
@@ -199,7 +204,9 @@ func TestWhatIsNoBoardIsRefused(t *testing.T) {
 		{"a moment that is none", replace(`"generated_at":"2026`, `"generated_at":"yesterday`), ErrNotBoard},
 		{"text for a number", replace(`"memory_used_mib":`, `"memory_used_mib":"x","m":`), ErrNotBoard},
 		{"hosts said twice", replace(`"hosts":[`, `"hosts":[],"hosts":[`), ErrNotBoard},
-		{"too many hosts", `{"schema_version":1,"generated_at":"2026-11-20T09:42:10Z","hosts":[{}` + strings.Repeat(",{}", MaxBoardHosts) + `]}`, ErrNotBoard},
+		{"too many hosts",
+			`{"schema_version":1,"generated_at":"2026-11-20T09:42:10Z","hosts":[{}` + strings.Repeat(",{}", MaxBoardHosts) +
+				`]}`, ErrNotBoard},
 		{"too large", `{"schema_version":1,"title":"` + strings.Repeat("x", MaxBoardBytes) + `"}`, ErrNotBoard},
 	} {
 		if b, err := ReadPublished(strings.NewReader(c.doc)); b != nil || !errors.Is(err, c.want) {
@@ -213,7 +220,8 @@ func TestWhatIsNoBoardIsRefused(t *testing.T) {
 	if _, _, err := ReadHost(strings.NewReader(`{"schema_version":1,"name":"../x"}`)); !errors.Is(err, ErrNotBoard) {
 		t.Errorf("a bad name of a host: %v", err)
 	}
-	if b, err := ReadPublished(strings.NewReader(replace(`"hosts":[`, `"future":{"a":[1]},"hosts":[`))); err != nil || len(b.Board.Hosts) == 0 {
+	if b, err := ReadPublished(strings.NewReader(replace(`"hosts":[`, `"future":{"a":[1]},"hosts":[`))); err != nil ||
+		len(b.Board.Hosts) == 0 {
 		t.Errorf("a field that nobody knows: %v", err)
 	}
 }
@@ -250,7 +258,8 @@ func TestAHostileBoardIsHarmless(t *testing.T) {
 	if g.State != board.Unknown || g.MemoryTotal != nil || g.UtilizationGPU != nil || !g.Since.IsZero() {
 		t.Errorf("%+v", g)
 	}
-	if len(g.Processes) != 2 || g.Processes[0].User != `\x1b[31m` || g.Processes[0].Share != nil || *g.Processes[1].Share != 0.5 || h.GPUs[1].Processes[0].PID != 9 {
+	if len(g.Processes) != 2 || g.Processes[0].User != `\x1b[31m` || g.Processes[0].Share != nil ||
+		*g.Processes[1].Share != 0.5 || h.GPUs[1].Processes[0].PID != 9 {
 		t.Errorf("%+v", g.Processes)
 	}
 }
@@ -259,7 +268,11 @@ func TestAHostileBoardIsHarmless(t *testing.T) {
 func FuzzReadBoard(f *testing.F) {
 	doc := published(f, boardtest.Lab(), "api/v1/board.json")
 	f.Add(doc)
-	f.Add([]byte(`{"schema_version":1,"generated_at":"2026-11-20T09:42:10Z","hosts":[{"name":"a","gpus":[{"index":3,"state":"free"}]}]}`))
+	f.Add(
+		[]byte(
+			`{"schema_version":1,"generated_at":"2026-11-20T09:42:10Z","hosts":[{"name":"a","gpus":[{"index":3,"state":"free"}]}]}`,
+		),
+	)
 	const head, host = `{"schema_version":1,"generated_at":"2026-11-20T09:42:10Z","hosts":`, `[{"name":"a","title":"a"}]`
 	for _, list := range slices.Concat(costtest.Lists(head, "}"), costtest.Lists(head+host+`,"problems":`, "}")) {
 		f.Add(list)

@@ -24,7 +24,11 @@ import (
 func fleet(now time.Time) render.Input {
 	at := func(h int) time.Time { return now.Add(time.Duration(h) * time.Hour) }
 	b := &board.Board{GeneratedAt: now, Interval: time.Minute}
-	for i, states := range [][]board.State{{board.Free, board.Free, board.Busy, board.Unknown}, {board.Free, board.Booked, board.InUse, board.Lost}, {board.Free, board.Free}} {
+	for i, states := range [][]board.State{
+		{board.Free, board.Free, board.Busy, board.Unknown},
+		{board.Free, board.Booked, board.InUse, board.Lost},
+		{board.Free, board.Free},
+	} {
 		h := board.Host{Name: string(rune('a'+i)) + "1", State: board.Up, SnapshotAt: now}
 		for j, s := range states {
 			memory := int64(81559)
@@ -40,7 +44,10 @@ func fleet(now time.Time) render.Input {
 		host             string
 		gpu, from, until int
 	}{{"a1", 1, 5, 6}, {"b1", 1, -1, 20}, {"b1", 2, -1, 8}, {"b1", 2, 9, 10}} {
-		b.Bookings = append(b.Bookings, board.Booking{ID: fmt.Sprint(i), Host: bk.host, GPUs: []int{bk.gpu}, Name: "mira", From: at(bk.from), Until: at(bk.until), Active: bk.from < 0})
+		b.Bookings = append(b.Bookings, board.Booking{
+			ID: fmt.Sprint(i), Host: bk.host, GPUs: []int{bk.gpu}, Name: "mira", From: at(bk.from), Until: at(bk.until),
+			Active: bk.from < 0,
+		})
 	}
 	b.Models = []board.Model{{Name: "A10"}, {Name: "H100"}}
 	return render.Input{Board: b, Site: render.Site{Zone: time.UTC, BookCommand: "gpuboard"}}
@@ -79,7 +86,9 @@ func TestSeveralFromDisk(t *testing.T) {
 	}{
 		{url.Values{}, "gpuboard book --gpus 1 --until 2d --name NAME"},
 		{
-			url.Values{"gpus": {"4"}, "model": {"H100"}, "memory": {"40G"}, "one-host": {"1"}, "until": {"fri 18:00"}, "name": {"eva"}},
+			url.Values{
+				"gpus": {"4"}, "model": {"H100"}, "memory": {"40G"}, "one-host": {"1"}, "until": {"fri 18:00"}, "name": {"eva"},
+			},
 			"gpuboard book --gpus 4 --model H100 --min-memory 40G --same-host --until 'fri 18:00' --name eva",
 		},
 		{
@@ -94,7 +103,8 @@ func TestSeveralFromDisk(t *testing.T) {
 	}
 
 	// It reads them in the site's zone, which the labels name, whatever zone the viewer is in.
-	if zones := browser.Eval[string](tab, `[...document.querySelectorAll(".zone")].map(z => z.textContent).join()`); zones != "UTC,UTC" {
+	if zones := browser.Eval[string](tab,
+		`[...document.querySelectorAll(".zone")].map(z => z.textContent).join()`); zones != "UTC,UTC" {
 		t.Errorf("the labels name the zones %q", zones)
 	}
 	browser.Eval[bool](tab, fmt.Sprintf(pickTime, "#_until"))
@@ -103,7 +113,8 @@ func TestSeveralFromDisk(t *testing.T) {
 	}
 	// All of the command can be seen.
 	command(url.Values{"at": {"a1:0"}, "name": {"eva"}, "comment": {strings.Repeat("a long reason ", 12)}})
-	if !browser.Eval[bool](tab, `(c => c.scrollWidth <= c.clientWidth + 1 && document.documentElement.scrollWidth <= innerWidth)(document.getElementById("_command").parentNode)`) {
+	if !browser.Eval[bool](tab,
+		`(c => c.scrollWidth <= c.clientWidth + 1 && document.documentElement.scrollWidth <= innerWidth)(document.getElementById("_command").parentNode)`) {
 		t.Error("the command has to be scrolled sideways")
 	}
 	tab.Quiet("file://")
@@ -118,19 +129,23 @@ func TestFreeSpaceBeginsABooking(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Hour)
 	in := fleet(now)
 	tab := browser.Start(t, 1200, 900)
-	if _, err := chromedp.Call(tab.Ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "UTC"}); err != nil {
+	if _, err := chromedp.Call(tab.Ctx, emulation.SetTimezoneOverride,
+		emulation.SetTimezoneOverrideParams{TimezoneID: "UTC"}); err != nil {
 		t.Fatal(err)
 	}
 	site := diskSite(t, in)
 	tab.Open(site + "bookings/index.html")
-	if link := browser.Eval[string](tab, `document.querySelector(".tl:nth-child(3) .lb a.d").getAttribute("href")`); link != "../book/index.html?at=b1%3A1" {
+	if link := browser.Eval[string](tab,
+		`document.querySelector(".tl:nth-child(3) .lb a.d").getAttribute("href")`); link != "../book/index.html?at=b1%3A1" {
 		t.Errorf("the row leads to %q", link)
 	}
-	box := browser.Eval[[]float64](tab, `(r => [r.left, r.top, r.width, r.height])(document.querySelector(".tl:nth-child(3) .ln").getBoundingClientRect())`)
+	box := browser.Eval[[]float64](tab,
+		`(r => [r.left, r.top, r.width, r.height])(document.querySelector(".tl:nth-child(3) .ln").getBoundingClientRect())`)
 	tab.Do(chromedp.MouseClickXY(box[0]+box[2]/2+1, box[1]+box[3]/2))
 	tab.Do(chromedp.WaitVisible("#_several"))
 	want := now.Add(84 * time.Hour).Format("2006-01-02 15:04-07:00")
-	got := browser.Eval[[]string](tab, `["at", "from"].map(n => document.querySelector("#_several [name=" + n + "]").value)`)
+	got := browser.Eval[[]string](tab,
+		`["at", "from"].map(n => document.querySelector("#_several [name=" + n + "]").value)`)
 	if got[0] != "b1:1" || got[1] != want {
 		t.Errorf("it begins with %q, want b1:1 and %s", got, want)
 	}
@@ -155,7 +170,11 @@ func TestBrowserPanelsEndWhereTheNextBookingBegins(t *testing.T) {
 		panel := fmt.Sprintf("#a1-%d .bkp", gpu)
 		read := func() {
 			t.Helper()
-			command := strings.ReplaceAll(browser.Eval[string](tab, fmt.Sprintf("document.querySelector(%q).textContent", panel+" code")), "'", "")
+			command := strings.ReplaceAll(
+				browser.Eval[string](tab, fmt.Sprintf("document.querySelector(%q).textContent", panel+" code")),
+				"'",
+				"",
+			)
 			typed := regexp.MustCompile(` --(?:for|until) (.*) --name`).FindStringSubmatch(command)
 			if typed == nil {
 				t.Fatalf("the command is %q", command)
@@ -179,7 +198,8 @@ func TestBrowserPanelsEndWhereTheNextBookingBegins(t *testing.T) {
 		}
 	}
 	// What somebody types counts for all panels.
-	browser.Eval[bool](tab, `(i => { i.value = "3d"; return i.dispatchEvent(new Event("input")); })(document.querySelector("#a1-1 .bkp [name=until]"))`)
+	browser.Eval[bool](tab,
+		`(i => { i.value = "3d"; return i.dispatchEvent(new Event("input")); })(document.querySelector("#a1-1 .bkp [name=until]"))`)
 	if command := tab.Text("#a1-1 .bkp code"); !strings.Contains(command, " --until 3d ") {
 		t.Errorf("with 3 d the command is %q", command)
 	}

@@ -22,7 +22,9 @@ func manyBookings(in render.Input, days ...int) render.Input {
 	for i := range in.Board.Hosts {
 		for j, day := range days {
 			name := fmt.Sprintf("user%02d", (i+j)%40)
-			in.Board.Bookings = append(in.Board.Bookings, *boardtest.Booked(in.Board.Hosts[i].Name, []int{j % 8}, name, boardtest.At(day, -1, 0), boardtest.At(day+1, -2, 0), fmt.Sprintf("run %d-%d", i, j)))
+			in.Board.Bookings = append(in.Board.Bookings,
+				*boardtest.Booked(in.Board.Hosts[i].Name, []int{j % 8}, name, boardtest.At(day, -1, 0), boardtest.At(day+1, -2, 0),
+					fmt.Sprintf("run %d-%d", i, j)))
 		}
 	}
 	return in
@@ -58,7 +60,8 @@ func TestBrowserSearchesBookings(t *testing.T) {
 	b.Value(fmt.Sprintf(typed, "gpu007 user07"))
 	waitFor(t, b, found, "3 of 2000 bookings match") // with those of the other pages
 	expect(t, b, rows, "3")
-	expect(t, b, `[...document.querySelectorAll(".bookings tbody tr:not(.wk):not([hidden]) th a")].every(a => a.href.endsWith("/any/where/hosts/gpu007/index.html"))`, "true")
+	expect(t, b,
+		`[...document.querySelectorAll(".bookings tbody tr:not(.wk):not([hidden]) th a")].every(a => a.href.endsWith("/any/where/hosts/gpu007/index.html"))`, "true")
 	expect(t, b, lanes, "1")
 	expect(t, b, `location.search`, "?q=gpu007+user07")
 	b.Value(fmt.Sprintf(typed, "RUN 19-99"))

@@ -14,7 +14,8 @@ import (
 
 // inView counts the elements that are wholly in the window, which is at its top.
 func inView(selector string) string {
-	return `[...document.querySelectorAll("` + selector + `")].filter(e => { const r = e.getBoundingClientRect(); return r.height > 0 && r.top >= 0 && r.bottom <= innerHeight && r.right <= innerWidth; }).length`
+	return `[...document.querySelectorAll("` + selector +
+		`")].filter(e => { const r = e.getBoundingClientRect(); return r.height > 0 && r.top >= 0 && r.bottom <= innerHeight && r.right <= innerWidth; }).length`
 }
 
 // TestBrowserShowsTheFleetInOneWindow: without scrolling, all of 40 hosts are in view
@@ -97,7 +98,8 @@ func TestBrowserOrdersHostsAndRows(t *testing.T) {
 	expect(t, b, frees, "true")
 	expect(t, b, loads, "true")
 	// Slices stay below their GPU.
-	expect(t, b, `[...document.querySelectorAll("#ceres .slice")].every(r => r.previousElementSibling.id === r.dataset.of || r.previousElementSibling.dataset.of === r.dataset.of)`, "true")
+	expect(t, b,
+		`[...document.querySelectorAll("#ceres .slice")].every(r => r.previousElementSibling.id === r.dataset.of || r.previousElementSibling.dataset.of === r.dataset.of)`, "true")
 	b.Value(`document.querySelector("#ceres th.i button").click(), document.querySelector("#ceres th.i button").click()`)
 	expect(t, b, rows, listedRows)
 	b.Value(`(s => { s.value = "listed"; s.dispatchEvent(new Event("change")); })(document.getElementById("_order"))`)
@@ -120,7 +122,8 @@ func TestBrowserFoldsGroups(t *testing.T) {
 	b.Do(chromedp.Navigate(site + "index.html"))
 	expect(t, b, open, "false,true")
 	search := func(words string) {
-		b.Value(fmt.Sprintf(`(s => { s.value = %q; s.dispatchEvent(new Event("input")); })(document.getElementById("_q"))`, words))
+		b.Value(fmt.Sprintf(`(s => { s.value = %q; s.dispatchEvent(new Event("input")); })(document.getElementById("_q"))`,
+			words))
 	}
 	search("gpu003")
 	expect(t, b, open, "true,false")
@@ -146,7 +149,9 @@ func TestBrowserFetchesRowsWithNews(t *testing.T) {
 	waitFor(t, b, rows, "8")
 	b.Do(chromedp.Navigate(site + "index.html"))
 	waitFor(t, b, rows, "8")
-	b.Value(`(window.asked = 0, window.plain = fetch, window.fetch = function (address) { asked += String(address).includes("gpu005"); return plain.apply(this, arguments); })`)
+	b.Value(
+		`(window.asked = 0, window.plain = fetch, window.fetch = function (address) { asked += String(address).includes("gpu005"); return plain.apply(this, arguments); })`,
+	)
 	for i, want := range []string{"0", "1"} {
 		next := boardtest.Big(rowHosts + 8)
 		next.Board.GeneratedAt = boardtest.Now.Add(time.Duration(i+1) * time.Minute)
@@ -179,7 +184,8 @@ func TestBrowserZoomsCharts(t *testing.T) {
 	expect(t, b, hover+`(0.001).split(" · ")[0] === document.querySelector(".ax text").textContent`, "true")
 	b.Value(`document.querySelector(".whole").click()`)
 	expect(t, b, shown, fmt.Sprintf("0 0 %d 102", render.PastSteps()[0]))
-	expect(t, b, `document.querySelectorAll(".whole").length + " " + (document.querySelectorAll(".pane:first-child .ax text").length > 2)`, "0 true")
+	expect(t, b,
+		`document.querySelectorAll(".whole").length + " " + (document.querySelectorAll(".pane:first-child .ax text").length > 2)`, "0 true")
 	// One switch changes every part of the page.
 	b.Do(chromedp.Navigate("file://"+dir+"/history/index.html"), chromedp.Click("label[for=_span3]"))
 	expect(t, b, shownPanes, "37")

@@ -46,7 +46,8 @@ func TestBrowserKeys(t *testing.T) {
 	// the top of a tall window.
 	for _, height := range []int64{4000, 900} {
 		b.Do(chromedp.EmulateViewport(1280, height), chromedp.Navigate(site+"index.html"))
-		for _, want := range []string{"atlas", "boreas", "ceres", "dione", "europa", "fornax", "gaia", "helios", "icarus", "icarus"} {
+		for _, want := range []string{"atlas", "boreas", "ceres", "dione", "europa", "fornax", "gaia", "helios", "icarus",
+			"icarus"} {
 			pressKeys(t, b, "j")
 			expect(t, b, focused, want)
 			expect(t, b, coveredByFilters, "false")
@@ -70,7 +71,8 @@ func TestBrowserKeys(t *testing.T) {
 	b.Do(chromedp.Navigate(site + "index.html"))
 	pressKeys(t, b, "?")
 	expect(t, b, banner, englishWords(t).list["js.help"])
-	b.Value(`(window.fetch = () => new Promise(() => {}), document.dispatchEvent(new Event("visibilitychange")))`) // the ages are told anew
+	// the ages are told anew
+	b.Value(`(window.fetch = () => new Promise(() => {}), document.dispatchEvent(new Event("visibilitychange")))`)
 	expect(t, b, banner+` !== ""`, "true")
 	pressKeys(t, b, "?")
 	expect(t, b, banner, "")
@@ -155,7 +157,8 @@ const tabStops = `(window.stops = [...document.querySelectorAll("a[href],button,
 func TestBrowserTabReachesEverything(t *testing.T) {
 	dir := keysSite(t)
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
-	for _, page := range []string{"index.html", "hosts/ceres/index.html", "hosts/ceres/history/index.html", "history/index.html", "bookings/index.html", "about/index.html"} {
+	for _, page := range []string{"index.html", "hosts/ceres/index.html", "hosts/ceres/history/index.html",
+		"history/index.html", "bookings/index.html", "about/index.html"} {
 		b.Do(chromedp.EmulateViewport(1280, 900), chromedp.Navigate("file://"+dir+"/"+page))
 		expect(t, b, `document.querySelectorAll("[tabindex]:not([tabindex='0']):not([tabindex='-1'])").length`, "0")
 		n, err := strconv.Atoi(b.Value(tabStops))
@@ -289,8 +292,10 @@ func TestBrowserForcedColors(t *testing.T) {
 	if free == busy || strings.HasSuffix(busy, "none") {
 		t.Errorf("free looks like %s, busy like %s", free, busy)
 	}
-	expect(t, b, `[...document.querySelectorAll(".chip")].filter(c => { const s = getComputedStyle(c); return s.color === s.backgroundColor || !c.textContent.trim(); }).length`, "0")
-	expect(t, b, `getComputedStyle(document.querySelector(".b rect")).fill !== getComputedStyle(document.querySelector(".b")).backgroundColor`, "true")
+	expect(t, b,
+		`[...document.querySelectorAll(".chip")].filter(c => { const s = getComputedStyle(c); return s.color === s.backgroundColor || !c.textContent.trim(); }).length`, "0")
+	expect(t, b,
+		`getComputedStyle(document.querySelector(".b rect")).fill !== getComputedStyle(document.querySelector(".b")).backgroundColor`, "true")
 	pressKeys(t, b, kb.Tab)
 	expect(t, b, `getComputedStyle(document.activeElement).outlineStyle`, "solid")
 	b.Quiet("file://" + dir)

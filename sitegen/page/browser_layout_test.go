@@ -20,13 +20,17 @@ import (
 // TestBrowserFitsANarrowWindow: 320 pixels are what is left of 1280 when
 // somebody reads at 400 %. No kind of page may then be wider than the window.
 func TestBrowserFitsANarrowWindow(t *testing.T) {
-	rich, many := siteDir(t, boardtest.Remembered(boardtest.Lab())), siteDir(t, boardtest.Remembered(boardtest.Thin(boardtest.Big(render.FullHistoryHosts+1))))
+	rich, many := siteDir(t, boardtest.Remembered(boardtest.Lab())),
+		siteDir(t, boardtest.Remembered(boardtest.Thin(boardtest.Big(render.FullHistoryHosts+1))))
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
 	b.Do(chromedp.EmulateViewport(320, 640))
 	for _, page := range []string{
-		rich + "/index.html", rich + "/hosts/atlas/index.html", rich + "/hosts/icarus/index.html", rich + "/hosts/atlas/history/index.html", rich + "/history/index.html",
-		rich + "/users/index.html", rich + "/users/mira/index.html", rich + "/bookings/index.html", rich + "/book/index.html", rich + "/about/index.html", rich + "/kiosk/index.html",
-		many + "/index.html", many + "/history/index.html", many + "/hosts/gpu000/index.html", many + "/hosts/gpu000/history/index.html", many + "/bookings/index.html",
+		rich + "/index.html", rich + "/hosts/atlas/index.html", rich + "/hosts/icarus/index.html",
+		rich + "/hosts/atlas/history/index.html", rich + "/history/index.html",
+		rich + "/users/index.html", rich + "/users/mira/index.html", rich + "/bookings/index.html", rich + "/book/index.html",
+		rich + "/about/index.html", rich + "/kiosk/index.html",
+		many + "/index.html", many + "/history/index.html", many + "/hosts/gpu000/index.html",
+		many + "/hosts/gpu000/history/index.html", many + "/bookings/index.html",
 	} {
 		b.Do(chromedp.Navigate("file://" + page))
 		b.Value(`document.querySelectorAll("details").forEach(d => d.open = true)`)
@@ -65,7 +69,8 @@ func TestBrowserBookButtonOverlapsNothing(t *testing.T) {
 	rich, mid := siteDir(t, in), siteDir(t, boardtest.Big(rowHosts+1))
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
 	for page, widths := range map[string][]int64{
-		rich + "/index.html": {1920, 1280, 1100, 1021, 1020, 641, 640, 320}, rich + "/hosts/atlas/index.html": {1280, 1021}, mid + "/hosts/gpu003/index.html": {1280, 1021, 640},
+		rich + "/index.html": {1920, 1280, 1100, 1021, 1020, 641, 640, 320}, rich + "/hosts/atlas/index.html": {1280, 1021},
+		mid + "/hosts/gpu003/index.html": {1280, 1021, 640},
 	} {
 		for _, width := range widths {
 			b.Do(chromedp.EmulateViewport(width, 900), chromedp.Navigate("file://"+page))
@@ -78,7 +83,8 @@ func TestBrowserBookButtonOverlapsNothing(t *testing.T) {
 	// The panel comes after the booking for whoever hears or tabs through it.
 	b.Do(chromedp.EmulateViewport(1280, 900), chromedp.Navigate("file://"+rich+"/index.html"))
 	expect(t, b, `document.querySelector("#atlas-3 .k").lastElementChild.className`, "bkp")
-	expect(t, b, `document.querySelector("#atlas-3 .bkp > summary").getBoundingClientRect().top - document.querySelector("#atlas-3 .k .p").getBoundingClientRect().top < 12`, "true")
+	expect(t, b,
+		`document.querySelector("#atlas-3 .bkp > summary").getBoundingClientRect().top - document.querySelector("#atlas-3 .k .p").getBoundingClientRect().top < 12`, "true")
 	b.Quiet("file://")
 }
 
@@ -91,14 +97,21 @@ func TestBrowserSpeaks(t *testing.T) {
 	b := openBrowser(t, time.Time{})
 	b.Do(chromedp.Navigate(site + "index.html"))
 	words := map[string]string{}
-	for _, s := range []string{"free", "booked", "in-use", "busy", "contested", "stuck", "lost", "maintenance", "unknown"} {
+	for _, s := range []string{"free", "booked", "in-use", "busy", "contested", "stuck", "lost", "maintenance",
+		"unknown"} {
 		words[s] = strings.ReplaceAll(s, "-", " ")
-		expect(t, b, `[...document.querySelectorAll(".r.`+s+`")].filter(r => r.querySelector("td.s").textContent.trim() !== "`+words[s]+`").length`, "0")
+		expect(t, b,
+			`[...document.querySelectorAll(".r.`+s+`")].filter(r => r.querySelector("td.s").textContent.trim() !== "`+words[s]+
+				`").length`, "0")
 		expect(t, b, `document.querySelectorAll(".r.`+s+`").length > 0`, "true")
 	}
-	expect(t, b, `[...document.querySelectorAll("table")].filter(t => !t.caption || !t.caption.textContent.trim()).length`, "0")
-	expect(t, b, `[...document.querySelectorAll(".r")].filter(r => r.cells[0].tagName !== "TH" || r.cells[0].scope !== "row").length`, "0")
-	expect(t, b, `[...document.querySelectorAll("svg")].filter(s => s.getAttribute("aria-hidden") !== "true" && !(s.getAttribute("role") === "img" && (s.getAttribute("aria-label") || s.querySelector("title")))).length`, "0")
+	expect(t, b, `[...document.querySelectorAll("table")].filter(t => !t.caption || !t.caption.textContent.trim()).length`,
+		"0")
+	expect(t, b,
+		`[...document.querySelectorAll(".r")].filter(r => r.cells[0].tagName !== "TH" || r.cells[0].scope !== "row").length`,
+		"0")
+	expect(t, b,
+		`[...document.querySelectorAll("svg")].filter(s => s.getAttribute("aria-hidden") !== "true" && !(s.getAttribute("role") === "img" && (s.getAttribute("aria-label") || s.querySelector("title")))).length`, "0")
 	// One polite place for news; nothing is in it until there is some.
 	const live = `[...document.querySelectorAll("[role=status],[role=alert],[aria-live]")].map(e => e.id + " " + e.getAttribute("role") + " " + (e.getAttribute("aria-live") || "")).join().trim()`
 	expect(t, b, live, "_state status")
@@ -185,7 +198,8 @@ func TestBrowserCellsStayApart(t *testing.T) {
 	}
 	dir := siteDir(t, in)
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
-	for _, page := range []string{"index.html", "users/mira/index.html", "hosts/europa/index.html", "bookings/index.html"} {
+	for _, page := range []string{"index.html", "users/mira/index.html", "hosts/europa/index.html",
+		"bookings/index.html"} {
 		for _, width := range []int64{320, 390, 640, 641, 1440, 1920} {
 			b.Size(width, 900)
 			b.Open("file://" + dir + "/" + page)
@@ -196,7 +210,9 @@ func TestBrowserCellsStayApart(t *testing.T) {
 			if found != "" {
 				t.Errorf("%s at %d px: things lie over each other in %q", page, width, found)
 			}
-			expect(t, b, `[...document.querySelectorAll(".gpus .i:not(.wide) a")].filter(a => a.getBoundingClientRect().height > 26).length`, "0")
+			expect(t, b,
+				`[...document.querySelectorAll(".gpus .i:not(.wide) a")].filter(a => a.getBoundingClientRect().height > 26).length`,
+				"0")
 		}
 	}
 }

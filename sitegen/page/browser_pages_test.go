@@ -34,14 +34,16 @@ func TestBrowserPast(t *testing.T) {
 	expect(t, b, hover+`(0.001).split(" · ").pop()`, "37 %")
 	expect(t, b, hover+`(0.999).split(" · ").pop()`, "84 %")
 	expect(t, b, hover+`(0.42).split(" · ").pop()`, "unknown")
-	expect(t, b, `(document.dispatchEvent(new PointerEvent("pointermove")), document.querySelector(".tip").hidden)`, "true")
+	expect(t, b, `(document.dispatchEvent(new PointerEvent("pointermove")), document.querySelector(".tip").hidden)`,
+		"true")
 	b.Do(chromedp.Click("label[for=_span1]"))
 	expect(t, b, shownPanes, "1")
 	b.Do(chromedp.Navigate("file://" + dir + "/history/index.html"))
 	expect(t, b, shownPanes, "15") // seven days of the fleet, and of its people
 	for _, width := range []int64{1280, 320} {
 		b.Do(chromedp.EmulateViewport(width, 900))
-		for _, page := range []string{"history/index.html", "hosts/atlas/index.html", "hosts/atlas/history/index.html", "users/mira/index.html"} {
+		for _, page := range []string{"history/index.html", "hosts/atlas/index.html", "hosts/atlas/history/index.html",
+			"users/mira/index.html"} {
 			b.Do(chromedp.Navigate("file://" + dir + "/" + page))
 			expect(t, b, `document.documentElement.scrollWidth <= innerWidth`, "true")
 		}
@@ -70,13 +72,16 @@ const (
 func TestBrowserFromDisk(t *testing.T) {
 	dir := siteDir(t, withHelp(boardtest.Lab()))
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
-	for _, page := range []string{"index.html", "hosts/atlas/index.html", "users/index.html", "users/mira/index.html", "bookings/index.html", "about/index.html", "kiosk/index.html", "help/index.html", "help/api/index.html"} {
+	for _, page := range []string{"index.html", "hosts/atlas/index.html", "users/index.html", "users/mira/index.html",
+		"bookings/index.html", "about/index.html", "kiosk/index.html", "help/index.html", "help/api/index.html"} {
 		b.Do(chromedp.Navigate("file://" + dir + "/" + page))
 		expect(t, b, `document.documentElement.classList.contains("js")`, "true")
 		expect(t, b, `document.documentElement.scrollWidth <= innerWidth`, "true")
 	}
 	b.Do(chromedp.EmulateViewport(320, 640))
-	for _, page := range []string{"index.html", "hosts/atlas/index.html", "users/mira/index.html", "bookings/index.html", "about/index.html", "help/index.html", "help/troubleshooting/index.html", "help/commands/index.html", "help/api/index.html"} {
+	for _, page := range []string{"index.html", "hosts/atlas/index.html", "users/mira/index.html", "bookings/index.html",
+		"about/index.html", "help/index.html", "help/troubleshooting/index.html", "help/commands/index.html",
+		"help/api/index.html"} {
 		b.Do(chromedp.Navigate("file://" + dir + "/" + page))
 		expect(t, b, `document.documentElement.scrollWidth <= innerWidth`, "true")
 	}
@@ -94,7 +99,9 @@ func TestBrowserFilters(t *testing.T) {
 	expect(t, b, visibleRows, "7")
 	expect(t, b, `location.search`, "?q=free")
 	// Of a partitioned GPU its free slice is shown, and what it is a part of.
-	expect(t, b, `[...document.querySelectorAll("[id^=ceres-2]")].filter(r => r.offsetParent !== null).map(r => r.id).join()`, "ceres-2,ceres-2_mig2")
+	expect(t, b,
+		`[...document.querySelectorAll("[id^=ceres-2]")].filter(r => r.offsetParent !== null).map(r => r.id).join()`,
+		"ceres-2,ceres-2_mig2")
 	b.Do(chromedp.Navigate(site + "index.html?q=tomas+%3E40G"))
 	expect(t, b, visibleRows, "4")
 	b.Do(chromedp.Navigate(site + "index.html?q=sweep"))
@@ -104,7 +111,9 @@ func TestBrowserFilters(t *testing.T) {
 	expect(t, b, visibleRows, "1")
 
 	b.Do(chromedp.Navigate(site + "index.html"))
-	b.Value(`dispatchEvent(new Event("x")), document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "f", bubbles: true}))`)
+	b.Value(
+		`dispatchEvent(new Event("x")), document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "f", bubbles: true}))`,
+	)
 	expect(t, b, visibleRows, "7")
 	b.Value(`document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "/", bubbles: true, cancelable: true}))`)
 	expect(t, b, `document.activeElement.type`, "search")
@@ -142,15 +151,21 @@ func TestBrowserNoticesADeadGenerator(t *testing.T) {
 	}{
 		{"fresh", 2 * time.Minute, "", "5 of 31 GPUs free", "5 + 1 MIG free", "rgb(3, 131, 85)"},
 		{"late", 3 * time.Minute, "The update is late", "5 of 31 GPUs free", "5 + 1 MIG free", "rgb(3, 131, 85)"},
-		{"dead", 3 * time.Hour, "has not been updated for 3 h", "Unknown – it was: 5 of 31", "old · 5 + 1 MIG free", "rgba(0, 0, 0, 0)"},
+		{"dead", 3 * time.Hour, "has not been updated for 3 h", "Unknown – it was: 5 of 31", "old · 5 + 1 MIG free",
+			"rgba(0, 0, 0, 0)"},
 		{"future", -time.Hour, "This device’s clock differs", "5 of 31 GPUs free", "5 + 1 MIG free", "rgb(3, 131, 85)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := openBrowser(t, boardtest.Now.Add(c.age))
 			b.Media("prefers-color-scheme", "light")
 			b.Do(chromedp.Navigate("file://" + dir + "/index.html"))
-			for script, want := range map[string]string{banner: c.banner, `document.querySelector("h1").textContent.trim()`: c.h1, `document.title`: c.title} {
-				if got := b.Value(script); !strings.HasPrefix(strings.ReplaceAll(got, "\u00a0", " "), want) && (script != banner || want == "" || !strings.Contains(got, want)) {
+			for script, want := range map[string]string{
+				banner: c.banner,
+				`document.querySelector("h1").textContent.trim()`: c.h1,
+				`document.title`: c.title,
+			} {
+				if got := b.Value(script); !strings.HasPrefix(strings.ReplaceAll(got, "\u00a0", " "), want) &&
+					(script != banner || want == "" || !strings.Contains(got, want)) {
 					t.Errorf("%s is %q, want %q", script, got, want)
 				}
 			}
@@ -171,7 +186,9 @@ func TestBrowserRenewsInPlace(t *testing.T) {
 	site := serve(t, dir, boardtest.Now.Add(14*time.Second))
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
 	b.Do(chromedp.Navigate(site + "index.html?q=a"))
-	b.Value(`document.querySelector("#atlas-0 details").open = true, document.querySelector("#dione h3 a").focus(), scrollTo(0, 700)`)
+	b.Value(
+		`document.querySelector("#atlas-0 details").open = true, document.querySelector("#dione h3 a").focus(), scrollTo(0, 700)`,
+	)
 	next := boardtest.Lab()
 	g := &next.Board.Hosts[0].GPUs[5]
 	*g = next.Board.Hosts[0].GPUs[2]
@@ -207,7 +224,9 @@ func TestBrowserSaysItsAgeWithoutScripts(t *testing.T) {
 		b.Scripts(true)
 		const seen = `document.querySelector(".aged").checkVisibility({ visibilityProperty: true }) + " " + (document.querySelector(".aged").offsetHeight > 20)`
 		expect(t, b, seen, "false false")
-		expect(t, b, `document.querySelector(".aged").getAnimations().map(a => a.effect.getComputedTiming().endTime / 60000).join()`, "15")
+		expect(t, b,
+			`document.querySelector(".aged").getAnimations().map(a => a.effect.getComputedTiming().endTime / 60000).join()`,
+			"15")
 		b.Value(`document.querySelector(".aged").getAnimations().forEach(a => a.finish())`)
 		expect(t, b, seen, "true true")
 		if text := b.Text(".aged"); !strings.Contains(text, "does not update itself") {

@@ -51,7 +51,8 @@ func TestScriptHasItsWords(t *testing.T) {
 	if want := `x = "a \"b\" \u003c/script\u003e '\\";`; err != nil || string(got) != want {
 		t.Errorf("the words are %s (%v), want %s", got, err, want)
 	}
-	if _, err := w.fillScript([]byte(`x = '{{t "js.missing"}}';`)); err == nil || !strings.Contains(err.Error(), "js.missing") {
+	if _, err := w.fillScript([]byte(`x = '{{t "js.missing"}}';`)); err == nil ||
+		!strings.Contains(err.Error(), "js.missing") {
 		t.Errorf("a word is missing, and the error is %v", err)
 	}
 }
@@ -72,7 +73,8 @@ func TestBrowserReadsEveryPart(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		got := b.Value(`(s => { try { new Function(s); return "whole"; } catch (e) { return e; } })(` + strconv.Quote(string(part)) + `)`)
+		got := b.Value(`(s => { try { new Function(s); return "whole"; } catch (e) { return e; } })(` +
+			strconv.Quote(string(part)) + `)`)
 		if (got == "whole") != (name != "broken") {
 			t.Errorf("%s: %s", name, got)
 		}
@@ -112,11 +114,13 @@ func TestBrowserSpeaksTheSitesLanguage(t *testing.T) {
 		clock          time.Time
 	}{
 		{"index.html", index, `document.querySelectorAll(".wish").length > 20`, boardtest.Now.Add(14 * time.Second)},
-		{"index.html?q=%D1%8B&saved=1", "0", `document.getElementById("_found").textContent !== ""`, boardtest.Now.Add(14 * time.Second)},
+		{"index.html?q=%D1%8B&saved=1", "0", `document.getElementById("_found").textContent !== ""`,
+			boardtest.Now.Add(14 * time.Second)},
 		{"index.html", "0", `document.documentElement.classList.contains("dead-page")`, boardtest.Now.Add(3 * time.Hour)},
 		{"index.html", "0", `document.documentElement.classList.contains("late")`, boardtest.Now.Add(3 * time.Minute)},
 		{"index.html", "0", `document.querySelectorAll("#_state p").length === 1`, boardtest.Now.Add(-3 * time.Hour)},
-		{"history/index.html", `document.querySelector("svg.ch").dispatchEvent(new PointerEvent("pointermove", {bubbles: true, clientX: 300, clientY: 10}))`, `!!document.querySelector(".tip").textContent`, boardtest.Now.Add(14 * time.Second)},
+		{"history/index.html",
+			`document.querySelector("svg.ch").dispatchEvent(new PointerEvent("pointermove", {bubbles: true, clientX: 300, clientY: 10}))`, `!!document.querySelector(".tip").textContent`, boardtest.Now.Add(14 * time.Second)},
 	} {
 		b.Clock(c.clock)
 		b.Open("file://" + dir + "/" + c.page)
@@ -138,7 +142,8 @@ func TestBrowserTellsTheViewersTime(t *testing.T) {
 	for zone, want := range map[string]string{"Asia/Tokyo": "18:42", "Europe/Paris": ""} {
 		browser.Call(b, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: zone})
 		b.Open("file://" + dir + "/index.html")
-		title, note := b.Value(`document.getElementById("_built").title`), b.Value(`(document.getElementById("_zone") || {}).textContent || ""`)
+		title, note := b.Value(`document.getElementById("_built").title`),
+			b.Value(`(document.getElementById("_zone") || {}).textContent || ""`)
 		if want == "" && title+note != "" || !strings.Contains(title, want) || !strings.Contains(note, want) {
 			t.Errorf("in %s the moment of the page says %q, and the foot %q", zone, title, note)
 		}

@@ -19,7 +19,8 @@ func searched() render.Input {
 	in := boardtest.Big(2)
 	for i := range in.Board.Hosts {
 		h := &in.Board.Hosts[i]
-		h.Name, h.Title, h.Group, h.Tags = []string{"europa", "juno"}[i], "", []string{"Vision", "Speech"}[i], []string{[]string{"nvlink", "loud"}[i]}
+		h.Name, h.Title, h.Group, h.Tags = []string{"europa", "juno"}[i], "", []string{"Vision", "Speech"}[i],
+			[]string{[]string{"nvlink", "loud"}[i]}
 		for j := range h.GPUs {
 			g := &h.GPUs[j]
 			g.State, g.Processes, g.Booking, g.FreeUntil = board.Free, nil, nil, time.Time{}
@@ -70,7 +71,8 @@ func TestBrowserSearch(t *testing.T) {
 		"nothing-of-all": "",
 	} {
 		b.Do(chromedp.Navigate("file://" + dir + "/index.html"))
-		b.Value(fmt.Sprintf(`(s => { s.value = %q; s.dispatchEvent(new Event("input")); })(document.getElementById("_q"))`, query))
+		b.Value(fmt.Sprintf(`(s => { s.value = %q; s.dispatchEvent(new Event("input")); })(document.getElementById("_q"))`,
+			query))
 		if got := b.Value(rows); got != want {
 			t.Errorf("%q finds %s, want %s", query, got, want)
 		}
@@ -93,7 +95,10 @@ func TestBrowserSearchesSortedRows(t *testing.T) {
 	site := serve(t, dir, boardtest.Now)
 	b := openBrowser(t, boardtest.Now)
 	search := func(words string) {
-		b.Value(fmt.Sprintf(`(s => { s.value = %q; s.dispatchEvent(new Event("input")); s.blur(); })(document.getElementById("_q"))`, words))
+		b.Value(fmt.Sprintf(
+			`(s => { s.value = %q; s.dispatchEvent(new Event("input")); s.blur(); })(document.getElementById("_q"))`,
+			words,
+		))
 	}
 	for _, order := range []string{"", "m", "-m", "s", "-u", "k"} {
 		b.Do(chromedp.Navigate(site + "index.html?rows=" + order))
@@ -123,7 +128,9 @@ func TestBrowserSearchesSortedRows(t *testing.T) {
 	expect(t, b, foundByState+`("free")`, "6 0")
 	expect(t, b, `document.querySelector("#zeta .r").checkVisibility()`, "true")
 	// What was open is open, though there is something new in the row.
-	expect(t, b, `[...document.querySelectorAll("#atlas-5 details")].map(d => d.parentNode.classList[0] + " " + d.open).join()`, "w false,k true")
+	expect(t, b,
+		`[...document.querySelectorAll("#atlas-5 details")].map(d => d.parentNode.classList[0] + " " + d.open).join()`,
+		"w false,k true")
 	b.Quiet(site)
 }
 
@@ -131,7 +138,8 @@ func TestBrowserSearchesSortedRows(t *testing.T) {
 // from its page when it is opened; from a disk a click leads to that page.
 func TestBrowserOpensAHost(t *testing.T) {
 	in := boardtest.Big(rowHosts + 8)
-	in.Board.Bookings = []board.Booking{*boardtest.Booked("gpu005", []int{3}, "mira", boardtest.At(-1, 0, 0), boardtest.At(1, 0, 0), "")}
+	in.Board.Bookings = []board.Booking{*boardtest.Booked("gpu005", []int{3}, "mira", boardtest.At(-1, 0, 0),
+		boardtest.At(1, 0, 0), "")}
 	dir := siteDir(t, in)
 	site := serve(t, dir, boardtest.Now.Add(14*time.Second))
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
@@ -146,8 +154,10 @@ func TestBrowserOpensAHost(t *testing.T) {
 	b.Value(users)
 	waitFor(t, b, open, "gpu005 8")
 	// Her own row says what she can do with it.
-	expect(t, b, `[...document.querySelectorAll(".bkp summary")].map((s, i) => s.textContent === "extend" ? i : "").join("")`, "3")
-	expect(t, b, `[...document.querySelectorAll("#gpu005 .rows a[href]")].every(a => a.href.startsWith(location.origin + "/any/where/"))`, "true")
+	expect(t, b,
+		`[...document.querySelectorAll(".bkp summary")].map((s, i) => s.textContent === "extend" ? i : "").join("")`, "3")
+	expect(t, b,
+		`[...document.querySelectorAll("#gpu005 .rows a[href]")].every(a => a.href.startsWith(location.origin + "/any/where/"))`, "true")
 	b.Value(users)
 	expect(t, b, open, "")
 

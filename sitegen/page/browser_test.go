@@ -97,7 +97,8 @@ func TestShots(t *testing.T) {
 	}
 	only := os.Getenv("GPUBOARD_SHOTS_ONLY")
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
-	rich, mid, big, stale := siteDir(t, boardtest.Lab()), siteDir(t, boardtest.Big(40)), siteDir(t, boardtest.Big(200)), siteDir(t, boardtest.Stale())
+	rich, mid, big, stale := siteDir(t, boardtest.Lab()), siteDir(t, boardtest.Big(40)), siteDir(t, boardtest.Big(200)),
+		siteDir(t, boardtest.Stale())
 	two := boardtest.Lab()
 	two.Board.Hosts, two.Board.Problems, two.Notice = two.Board.Hosts[4:6], nil, ""
 	two.Board.Bookings, two.Board.NextFree = nil, nil
@@ -111,14 +112,16 @@ func TestShots(t *testing.T) {
 	}{
 		{"light", rich + "/index.html", 1280, 0, false, ""},
 		{"dark", rich + "/index.html", 1280, 1700, true, ""},
-		{"open", rich + "/index.html", 1280, 1500, false, "document.querySelectorAll('.w details').forEach(d => d.open = true)"},
+		{"open", rich + "/index.html", 1280, 1500, false,
+			"document.querySelectorAll('.w details').forEach(d => d.open = true)"},
 		{"phone", rich + "/index.html", 390, 2600, false, ""},
 		{"two", small + "/index.html", 1280, 0, false, ""},
 		{"mid", mid + "/index.html#gpu003", 1280, 1000, false, ""},
 		{"big", big + "/index.html", 1280, 2200, false, ""},
 		{"stale", stale + "/index.html", 1280, 1500, false, ""},
 		{"host", rich + "/hosts/atlas/index.html", 1280, 0, false, "document.querySelector('.each').open = true"},
-		{"stuckhost", rich + "/hosts/europa/index.html", 1280, 0, true, "document.querySelectorAll('.w details').forEach(d => d.open = true)"},
+		{"stuckhost", rich + "/hosts/europa/index.html", 1280, 0, true,
+			"document.querySelectorAll('.w details').forEach(d => d.open = true)"},
 		{"user", rich + "/users/mira/index.html", 1280, 0, false, ""},
 		{"bookings", rich + "/bookings/index.html", 1280, 0, false, ""},
 		{"bookings-dark-phone", rich + "/bookings/index.html", 390, 0, true, ""},

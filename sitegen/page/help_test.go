@@ -90,7 +90,8 @@ func TestHelpLosesNothing(t *testing.T) {
 			}
 		}
 		for _, m := range regexp.MustCompile(`\]\((\.\./)?([^)#:]+\.md)`).FindAllStringSubmatch(string(source), -1) {
-			if m[1] == "" && !strings.Contains(rendered(t, doc.Body), `href="../`+strings.TrimSuffix(m[2], ".md")+"/index.html") {
+			if m[1] == "" &&
+				!strings.Contains(rendered(t, doc.Body), `href="../`+strings.TrimSuffix(m[2], ".md")+"/index.html") {
 				t.Errorf("%s.md: the link to %s is lost", p.Name, m[2])
 			}
 		}
@@ -98,19 +99,27 @@ func TestHelpLosesNothing(t *testing.T) {
 }
 
 func TestHelpMarkdown(t *testing.T) {
-	doc, err := helpMarkdown([]byte("# Title `x`\n\n## One\n\n### Two\n\n<b>no</b> ![no](https://a.example/x.png) [our](b.md#c) [code](../x.go) [out](https://a.example) [js](javascript:x)\n\n"+
-		"| a:b | |\n|---|--:|\n| `smi:gone`, `bad:…`, `word` | `not:first` |\n| `smi:gone` | 1 |\n\n```sh\na <b> &amp;\n```\n[b.md](b.md)"), map[string]string{"b.md": "B & more"})
+	doc, err := helpMarkdown([]byte("# Title `x`\n\n## One\n\n### Two\n\n<b>no</b> ![no](https://a.example/x.png) "+
+		"[our](b.md#c) [code](../x.go) [out](https://a.example) [js](javascript:x)\n\n"+
+		"| a:b | |\n|---|--:|\n| `smi:gone`, `bad:…`, `word` | `not:first` |\n| `smi:gone` | 1 |\n\n```sh\na <b> "+
+		"&amp;\n```\n[b.md](b.md)"), map[string]string{
+		"b.md": "B & more",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if doc.Heading != "Title x" || len(doc.Contents) != 1 || doc.Contents[0].ID != "one" || doc.Contents[0].Sub[0].Text != "Two" {
+	if doc.Heading != "Title x" || len(doc.Contents) != 1 || doc.Contents[0].ID != "one" ||
+		doc.Contents[0].Sub[0].Text != "Two" {
 		t.Errorf("title %q, contents %+v", doc.Heading, doc.Contents)
 	}
 	body := rendered(t, doc.Body)
 	for _, want := range []string{
-		`<h2 id="one">`, `<a href="../b/index.html#c">our</a>`, ` code `, `<a href="../b/index.html">B &amp; more</a>`, `<a href="https://a.example" rel="nofollow noopener">`, ` js</p>`,
-		`<caption class="vh">Two</caption>`, `<th scope="col">a:b</th><td class="n"></td>`, `<code id="code-smi-gone">smi:gone</code>, <code id="code-bad">bad:…</code>, <code>word</code>`,
-		`<td><code>smi:gone</code></td>`, `<td class="n"><code>not:first</code></td>`, `<pre tabindex="0"><code>a &lt;b&gt; &amp;amp;</code></pre>`,
+		`<h2 id="one">`, `<a href="../b/index.html#c">our</a>`, ` code `, `<a href="../b/index.html">B &amp; more</a>`,
+		`<a href="https://a.example" rel="nofollow noopener">`, ` js</p>`,
+		`<caption class="vh">Two</caption>`, `<th scope="col">a:b</th><td class="n"></td>`,
+		`<code id="code-smi-gone">smi:gone</code>, <code id="code-bad">bad:…</code>, <code>word</code>`,
+		`<td><code>smi:gone</code></td>`, `<td class="n"><code>not:first</code></td>`,
+		`<pre tabindex="0"><code>a &lt;b&gt; &amp;amp;</code></pre>`,
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("there is no %s in\n%s", want, body)
@@ -134,7 +143,8 @@ func TestHelpDoesNotDependOnTheBoard(t *testing.T) {
 	in.Board.GeneratedAt = in.Board.GeneratedAt.AddDate(0, 0, 1)
 	in.Board.Hosts = in.Board.Hosts[:3]
 	second := pages(t, in)
-	if a, b := fileAt(first, "help/bookings/index.html"), fileAt(second, "help/bookings/index.html"); a == nil || !bytes.Equal(a, b) {
+	if a, b := fileAt(first, "help/bookings/index.html"), fileAt(second, "help/bookings/index.html"); a == nil ||
+		!bytes.Equal(a, b) {
 		t.Error("the help depends on the fleet")
 	}
 	in.Site.Title = "Other"
@@ -163,18 +173,23 @@ func fileAt(files []render.File, path string) []byte {
 func TestCodesLeadToTheHelp(t *testing.T) {
 	in := withHelp(boardtest.Lab())
 	in.Board.Problems = []snapshot.Problem{
-		{Code: "discovery:empty", Message: "x"}, {Code: "bad:parse", Message: "y"}, {Code: "bad:new"}, {Code: "booking:date", Message: "z"}, {Code: "nobody:knows", Message: "w"},
+		{Code: "discovery:empty", Message: "x"}, {Code: "bad:parse", Message: "y"}, {Code: "bad:new"},
+		{Code: "booking:date", Message: "z"}, {Code: "nobody:knows", Message: "w"},
 	}
 	europa := &in.Board.Hosts[slices.IndexFunc(in.Board.Hosts, func(h board.Host) bool { return h.Name == "europa" })]
 	europa.Problems = append(europa.Problems, snapshot.Problem{Code: "smi:inforom", Message: "v", Host: "europa"})
 	files := pages(t, in)
 	for path, want := range map[string]map[string]string{
 		"index.html": {
-			"discovery:empty": "help/troubleshooting/index.html#code-discovery-empty", "bad:parse": "help/troubleshooting/index.html#code-bad-parse", "bad:new": "help/troubleshooting/index.html#code-bad",
-			"nobody:knows": "",
+			"discovery:empty": "help/troubleshooting/index.html#code-discovery-empty",
+			"bad:parse":       "help/troubleshooting/index.html#code-bad-parse",
+			"bad:new":         "help/troubleshooting/index.html#code-bad",
+			"nobody:knows":    "",
 		},
-		"hosts/europa/index.html": {"smi:inforom": "../../help/troubleshooting/index.html#code-smi-inforom", "smi:unheard": ""},
-		"bookings/index.html":     {"booking:date": "../help/troubleshooting/index.html#code-booking-date"},
+		"hosts/europa/index.html": {
+			"smi:inforom": "../../help/troubleshooting/index.html#code-smi-inforom", "smi:unheard": "",
+		},
+		"bookings/index.html": {"booking:date": "../help/troubleshooting/index.html#code-booking-date"},
 	} {
 		got := map[string]string{}
 		for _, n := range elements(parse(t, render.NewFile("", fileAt(files, path)))) {

@@ -26,7 +26,13 @@ func TestPastOnPages(t *testing.T) {
 	unknown.History = &render.History{}
 	young := boardtest.Lab()
 	young.History = &render.History{Fleet: &render.FleetPast{AsOf: boardtest.Now}}
-	for name, in := range map[string]render.Input{"rich": boardtest.Remembered(boardtest.Lab()), "dense": boardtest.Remembered(boardtest.Thin(boardtest.Big(render.FullHistoryHosts + 1))), "unknown": unknown, "young": young, "stale": boardtest.Remembered(boardtest.Stale())} {
+	for name, in := range map[string]render.Input{
+		"rich":    boardtest.Remembered(boardtest.Lab()),
+		"dense":   boardtest.Remembered(boardtest.Thin(boardtest.Big(render.FullHistoryHosts + 1))),
+		"unknown": unknown,
+		"young":   young,
+		"stale":   boardtest.Remembered(boardtest.Stale()),
+	} {
 		t.Run(name, func(t *testing.T) { wholeSite(t, in) })
 	}
 }
@@ -53,7 +59,8 @@ func TestPastOfAHost(t *testing.T) {
 			}
 		}
 		if charts != want.charts || spoken != charts || booked != want.booked {
-			t.Errorf("%s: %d charts, %d of them in words, %d with a booking; want %d and %d", path, charts, spoken, booked, want.charts, want.booked)
+			t.Errorf("%s: %d charts, %d of them in words, %d with a booking; want %d and %d",
+				path, charts, spoken, booked, want.charts, want.booked)
 		}
 		if !strings.Contains(textOf(doc), "data coverage 90 %") {
 			t.Errorf("%s does not say how much was seen", path)
@@ -181,7 +188,8 @@ func TestNewPastIsShown(t *testing.T) {
 		t.Error("new charts are not on the page")
 	}
 	b := *in.Board
-	b.Bookings = append(slices.Clone(b.Bookings), *boardtest.Booked("atlas", []int{6}, "eva", boardtest.Now.Add(-5*time.Hour), boardtest.Now, ""))
+	b.Bookings = append(slices.Clone(b.Bookings),
+		*boardtest.Booked("atlas", []int{6}, "eva", boardtest.Now.Add(-5*time.Hour), boardtest.Now, ""))
 	next.Board = &b
 	if third := boardtest.FileOf(t, pages(t, next), "hosts/atlas/index.html"); bytes.Equal(third.Content, second.Content) {
 		t.Error("a booking is not behind the curve")
@@ -214,7 +222,8 @@ func TestPastOfSlices(t *testing.T) {
 		t.Errorf("rows of slices %v, with charts up to %v", rows, tops)
 	}
 	all := string(boardtest.FileOf(t, pages(t, in), "hosts/ceres/history/index.html").Content)
-	if !strings.Contains(all, `<th scope="col" class="n">2</th>`) || strings.Contains(all, `<th scope="col" class="n">2:1</th>`) {
+	if !strings.Contains(all, `<th scope="col" class="n">2</th>`) ||
+		strings.Contains(all, `<th scope="col" class="n">2:1</th>`) {
 		t.Error("the values of utilization have a column of a slice")
 	}
 }

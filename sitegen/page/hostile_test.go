@@ -37,7 +37,8 @@ var payloads = []string{
 	`<slot></slot>`, `<slot name="x">`, `</slot>`,
 	`&lt;script&gt;`, `&#60;script&#62;`, `&#x3c;script&#x3e;`, `%3Cscript%3E`, `\x3cscript\x3e`, `\u003cscript\u003e`,
 	`{{.}}`, `{{template "end" .}}`, `{%x%}`, `${alert(1)}`, `#{1+1}`,
-	"\x00<script>alert(1)</script>", "\u202e<script>", "\u2028<script>alert(1)</script>", "a\nb\rc", "\x1b[31mred", "\xff\xfe<b>",
+	"\x00<script>alert(1)</script>", "\u202e<script>", "\u2028<script>alert(1)</script>", "a\nb\rc", "\x1b[31mred",
+	"\xff\xfe<b>",
 	`../../../etc/passwd`, `..\..\x`, `//evil.example/x`, `https://evil.example`, `?x=1#y`, `%2e%2e/`, `x" id="atlas`,
 	strings.Repeat("<b>", 200), strings.Repeat("A", 5000), `🦊</b>`, `'`, `"`, `<`, `>`, `&`, "`", `\`, `|`,
 }
@@ -194,7 +195,8 @@ func TestHostileText(t *testing.T) {
 				}
 				for _, a := range n.Attr {
 					v := strings.ToLower(strings.TrimSpace(a.Val))
-					if strings.HasPrefix(a.Key, "on") || (a.Key == "href" || a.Key == "src") && (strings.Contains(v, ":") || strings.HasPrefix(v, "/")) {
+					if strings.HasPrefix(a.Key, "on") ||
+						(a.Key == "href" || a.Key == "src") && (strings.Contains(v, ":") || strings.HasPrefix(v, "/")) {
 						t.Errorf("%s: %q becomes <%s %s=%q>", f.Path, x, n.Data, a.Key, a.Val)
 					}
 				}
@@ -216,7 +218,8 @@ func TestHostileText(t *testing.T) {
 
 // isData reports whether a script element is JSON that no browser runs.
 func isData(n *html.Node) bool {
-	return slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "type" && a.Val == "application/json" }) &&
+	return slices.ContainsFunc(n.Attr,
+		func(a html.Attribute) bool { return a.Key == "type" && a.Val == "application/json" }) &&
 		n.FirstChild != nil && json.Valid([]byte(n.FirstChild.Data))
 }
 
@@ -237,7 +240,8 @@ func firstDifference(a, b string) string {
 func TestAddressInShellLine(t *testing.T) {
 	for address, want := range map[string]string{
 		"gpu01.example.org": "ssh gpu01.example.org", "fd00::1": "ssh fd00::1", "me@h": "ssh me@h",
-		"x; rm -rf ~": "ssh a", "$(id)": "ssh a", "`id`": "ssh a", "-oProxyCommand=id": "ssh a", "a b": "ssh a", "a\nb": "ssh a",
+		"x; rm -rf ~": "ssh a", "$(id)": "ssh a", "`id`": "ssh a", "-oProxyCommand=id": "ssh a", "a b": "ssh a",
+		"a\nb": "ssh a",
 	} {
 		in := fleets()["bare"]
 		in.Board.Hosts[0].Address = address
@@ -249,7 +253,9 @@ func TestAddressInShellLine(t *testing.T) {
 	}
 }
 
-var forbidden = regexp.MustCompile(`(?i)innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|setTimeout\(\s*["']|\.on[a-z]+\s*=[^=]|createContextualFragment|srcdoc`)
+var forbidden = regexp.MustCompile(
+	`(?i)innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|setTimeout\(\s*["']|\.on[a-z]+\s*=[^=]|createContextualFragment|srcdoc`,
+)
 
 // The script never makes markup of text.
 func TestScriptMakesNoMarkupOfText(t *testing.T) {
@@ -271,7 +277,9 @@ func TestScriptMakesNoMarkupOfText(t *testing.T) {
 // unsafe is what a component must not have: attributes and elements in which text
 // would be a program or a style, attributes whose names come from elsewhere, and
 // what templ does not escape or does not check.
-var unsafe = regexp.MustCompile(`(?i)\s(on[a-z]+|style|srcdoc)\??=|<style|<script[^>]*>[^<]|\{ [^}]*\.\.\. \}|\}\??=\{|templ\.(Raw|SafeURL|URL|JS|Attributes|FromGoHTML|SafeCSS|SafeScript)|(?m:^(script|css) )`)
+var unsafe = regexp.MustCompile(
+	`(?i)\s(on[a-z]+|style|srcdoc)\??=|<style|<script[^>]*>[^<]|\{ [^}]*\.\.\. \}|\}\??=\{|templ\.(Raw|SafeURL|URL|JS|Attributes|FromGoHTML|SafeCSS|SafeScript)|(?m:^(script|css) )`,
+)
 
 // TestComponentsLeaveEscapingToTempl: components leave the escaping to templ.
 func TestComponentsLeaveEscapingToTempl(t *testing.T) {
@@ -290,7 +298,8 @@ func TestComponentsLeaveEscapingToTempl(t *testing.T) {
 			t.Errorf("%s uses %q", name, found)
 		}
 	}
-	for _, bad := range []string{`<p style={ x }>`, `<a onclick="x">`, `<script>{ x }</script>`, `<p { attrs... }>`, `<p { name }={ x }>`, `@templ.Raw(x)`, `href={ templ.SafeURL(x) }`} {
+	for _, bad := range []string{`<p style={ x }>`, `<a onclick="x">`, `<script>{ x }</script>`, `<p { attrs... }>`,
+		`<p { name }={ x }>`, `@templ.Raw(x)`, `href={ templ.SafeURL(x) }`} {
 		if !unsafe.MatchString(bad) {
 			t.Errorf("%s is let through", bad)
 		}
@@ -304,7 +313,9 @@ func TestContrast(t *testing.T) {
 		t.Fatal(err)
 	}
 	colours := map[string][2]string{}
-	for _, m := range regexp.MustCompile(`--([a-z-]+): light-dark\((#[0-9a-f]+), (#[0-9a-f]+)\)`).FindAllStringSubmatch(string(css), -1) {
+	for _, m := range regexp.MustCompile(
+		`--([a-z-]+): light-dark\((#[0-9a-f]+), (#[0-9a-f]+)\)`,
+	).FindAllStringSubmatch(string(css), -1) {
 		colours[m[1]] = [2]string{m[2], m[3]}
 	}
 	for _, c := range []struct {
@@ -312,7 +323,8 @@ func TestContrast(t *testing.T) {
 		least       float64
 	}{
 		{"ink", "bg", 7}, {"ink", "card", 7}, {"dim", "bg", 4.5}, {"dim", "card", 4.5}, {"dim", "soft", 4.5},
-		{"free", "bg", 4.5}, {"free", "card", 4.5}, {"on-free", "free", 4.5}, {"busy", "card", 4.5}, {"held", "card", 4.5}, {"held", "bg", 4.5},
+		{"free", "bg", 4.5}, {"free", "card", 4.5}, {"on-free", "free", 4.5}, {"busy", "card", 4.5}, {"held", "card", 4.5},
+		{"held", "bg", 4.5},
 		{"booked", "card", 4.5}, {"booked", "bg", 4.5}, {"bad", "card", 4.5}, {"bad", "bg", 4.5}, {"old", "card", 4.5},
 		{"edge", "card", 3}, {"edge", "bg", 3}, {"a", "track", 3},
 	} {
@@ -322,7 +334,8 @@ func TestContrast(t *testing.T) {
 				t.Fatalf("there is no colour %s or %s", c.ink, c.ground)
 			}
 			if got := contrast(ink, ground); got < c.least {
-				t.Errorf("%s: %s (%s) on %s (%s) has a contrast of %.2f, and %.1f is the least", scheme, c.ink, ink, c.ground, ground, got, c.least)
+				t.Errorf("%s: %s (%s) on %s (%s) has a contrast of %.2f, and %.1f is the least",
+					scheme, c.ink, ink, c.ground, ground, got, c.least)
 			}
 		}
 	}

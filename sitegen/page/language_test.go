@@ -137,7 +137,8 @@ func TestOwnLanguageFromOneFile(t *testing.T) {
 	if err := Files(in, nil); err == nil || !strings.Contains(err.Error(), "words/cs.json") {
 		t.Errorf("words that are not there are reported as %v", err)
 	}
-	czech := own(wordsFile("cs"), `{"language": "Čeština", "free": "volná", "gpu.one": "%d karta", "gpu.few": "%d karty", "gpu.other": "%d karet", "free.gpu.other": "%d z %d karet volných", "date.week": "{time} {weekday}"}`)
+	czech := own(wordsFile("cs"),
+		`{"language": "Čeština", "free": "volná", "gpu.one": "%d karta", "gpu.few": "%d karty", "gpu.other": "%d karet", "free.gpu.other": "%d z %d karet volných", "date.week": "{time} {weekday}"}`)
 	w, err := readWords(czech, "cs", time.UTC)
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +173,8 @@ func TestOwnLanguageFromOneFile(t *testing.T) {
 func bilingual(t *testing.T, in render.Input) (files []render.File) {
 	t.Helper()
 	in.Site.Languages = []string{"en", "eo"}
-	files, err := siteFiles(in, own(wordsFile("eo"), `{"language": "Esperanto", "free": "libera", "book.title": "Rezervi", "nav.gpus": "Procesoroj"}`))
+	files, err := siteFiles(in, own(wordsFile("eo"),
+		`{"language": "Esperanto", "free": "libera", "book.title": "Rezervi", "nav.gpus": "Procesoroj"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +284,8 @@ func TestBrowserFitsInEveryLanguage(t *testing.T) {
 		if i > 0 {
 			root += lang + "/"
 		}
-		for _, page := range []string{"index.html", "hosts/atlas/index.html", "hosts/atlas/history/index.html", "history/index.html", "users/mira/index.html", "bookings/index.html", "about/index.html", "kiosk/index.html"} {
+		for _, page := range []string{"index.html", "hosts/atlas/index.html", "hosts/atlas/history/index.html",
+			"history/index.html", "users/mira/index.html", "bookings/index.html", "about/index.html", "kiosk/index.html"} {
 			b.Do(chromedp.EmulateViewport(1280, 900), chromedp.Navigate("file://"+root+page))
 			if got := b.Value(overlaps); got != "" {
 				t.Errorf("%s in %s: words lie on others in %s", page, lang, got)

@@ -20,9 +20,10 @@ func tameNode(n *html.Node) error {
 	for _, a := range n.Attr {
 		switch {
 		case n.Data == "a" && a.Key == "rel" && a.Val == "nofollow noopener", n.Data == "a" && a.Key == "title":
-		case n.Data == "a" && a.Key == "href" && slices.ContainsFunc([]string{"http://", "https://", "mailto:"}, func(s string) bool {
-			return strings.HasPrefix(strings.ToLower(a.Val), s)
-		}):
+		case n.Data == "a" && a.Key == "href" && slices.ContainsFunc([]string{"http://", "https://", "mailto:"},
+			func(s string) bool {
+				return strings.HasPrefix(strings.ToLower(a.Val), s)
+			}):
 		default:
 			return fmt.Errorf("a comment makes <%s %s=%q>", n.Data, a.Key, a.Val)
 		}
@@ -33,21 +34,23 @@ func tameNode(n *html.Node) error {
 func TestRemark(t *testing.T) {
 	const rel = ` rel="nofollow noopener"`
 	for source, want := range map[string]string{
-		"":                                  "",
-		"training until friday":             "training until friday",
-		"**do not** use, _please_":          "<strong>do not</strong> use, <em>please</em>",
-		"`train.py` at my_file_name":        "<code>train.py</code> at my_file_name",
-		"see https://wiki.example.org/a_b.": `see <a href="https://wiki.example.org/a_b"` + rel + `>https://wiki.example.org/a_b</a>.`,
-		"see [the plan](https://wiki.example.org/plan)":   `see <a href="https://wiki.example.org/plan"` + rel + `>the plan</a>`,
-		"mail <ada@example.org>":                          `mail <a href="mailto:ada@example.org"` + rel + `>ada@example.org</a>`,
-		"~~moved~~":                                       "<del>moved</del>",
-		"# 2 of 4":                                        "# 2 of 4",
-		"1. mine":                                         "1. mine",
-		"    four spaces":                                 "four spaces",
-		"two\nlines\r\n\r\nand a gap":                     "two lines and a gap",
-		"a <b>bold</b> word & more":                       "a &lt;b&gt;bold&lt;/b&gt; word &amp; more",
-		"<script>alert(1)</script>":                       "&lt;script&gt;alert(1)&lt;/script&gt;",
-		"![a fox](https://evil.example/p.png)":            "a fox",
+		"":                           "",
+		"training until friday":      "training until friday",
+		"**do not** use, _please_":   "<strong>do not</strong> use, <em>please</em>",
+		"`train.py` at my_file_name": "<code>train.py</code> at my_file_name",
+		"see https://wiki.example.org/a_b.": `see <a href="https://wiki.example.org/a_b"` + rel +
+			`>https://wiki.example.org/a_b</a>.`,
+		"see [the plan](https://wiki.example.org/plan)": `see <a href="https://wiki.example.org/plan"` + rel +
+			`>the plan</a>`,
+		"mail <ada@example.org>":               `mail <a href="mailto:ada@example.org"` + rel + `>ada@example.org</a>`,
+		"~~moved~~":                            "<del>moved</del>",
+		"# 2 of 4":                             "# 2 of 4",
+		"1. mine":                              "1. mine",
+		"    four spaces":                      "four spaces",
+		"two\nlines\r\n\r\nand a gap":          "two lines and a gap",
+		"a <b>bold</b> word & more":            "a &lt;b&gt;bold&lt;/b&gt; word &amp; more",
+		"<script>alert(1)</script>":            "&lt;script&gt;alert(1)&lt;/script&gt;",
+		"![a fox](https://evil.example/p.png)": "a fox",
 		"[![in](https://x.example/p)](https://x.example)": `<a href="https://x.example"` + rel + `>in</a>`,
 		"[x](javascript:alert(1))":                        "x",
 		"<javascript:alert(1)>":                           "javascript:alert(1)",
@@ -65,12 +68,15 @@ func TestRemark(t *testing.T) {
 }
 
 func FuzzRemark(f *testing.F) {
-	for _, s := range append(slices.Clone(payloads), "*a* `b` [c](https://d)", "[a]: //x\n[a]", "![[a](b)](c)", "~~a~~ www.example.org", "\\*a\\*") {
+	for _, s := range append(slices.Clone(payloads), "*a* `b` [c](https://d)", "[a]: //x\n[a]", "![[a](b)](c)",
+		"~~a~~ www.example.org", "\\*a\\*") {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		out := rendered(t, remark(s))
-		nodes, err := html.ParseFragment(strings.NewReader(out), &html.Node{Type: html.ElementNode, Data: "td", DataAtom: atom.Td})
+		nodes, err := html.ParseFragment(strings.NewReader(out), &html.Node{
+			Type: html.ElementNode, Data: "td", DataAtom: atom.Td,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +113,8 @@ func FuzzRemark(f *testing.F) {
 func BenchmarkRemark(b *testing.B) {
 	for name, s := range map[string]string{
 		"plain": "training until friday", "usual": "**do not** use, see https://wiki.example.org/a",
-		"brackets": strings.Repeat("[", snapshot.MaxTextBytes), "stars": strings.Repeat("*a_", snapshot.MaxTextBytes/3), "links": strings.Repeat("[a](", snapshot.MaxTextBytes/4),
+		"brackets": strings.Repeat("[", snapshot.MaxTextBytes), "stars": strings.Repeat("*a_", snapshot.MaxTextBytes/3),
+		"links": strings.Repeat("[a](", snapshot.MaxTextBytes/4),
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

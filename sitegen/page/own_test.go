@@ -35,7 +35,8 @@ func TestOwnLook(t *testing.T) {
 		page := string(boardtest.FileOf(t, files, path).Content)
 		head, body, _ := strings.Cut(page, "<body>")
 		content, footer, _ := strings.Cut(body, `<footer class="foot">`)
-		if !strings.Contains(head, `<meta name="theme-color" content="#123456">`) || !strings.Contains(content, "<p>Bring cake</p>") || !strings.Contains(footer, "<p>Imprint</p>") {
+		if !strings.Contains(head, `<meta name="theme-color" content="#123456">`) ||
+			!strings.Contains(content, "<p>Bring cake</p>") || !strings.Contains(footer, "<p>Imprint</p>") {
 			t.Errorf("%s lacks HTML of the site's own", path)
 		}
 		if !strings.Contains(page, "</svg>frei</span>") {

@@ -19,7 +19,8 @@ import (
 	"gpuboard/sitegen/text"
 )
 
-const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'"
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'"
 
 func fleets() map[string]render.Input {
 	demo := boardtest.Big(3)
@@ -31,7 +32,10 @@ func fleets() map[string]render.Input {
 		"dense": boardtest.Big(rowHosts + 1),
 		"huge":  boardtest.Big(denseHosts + 1),
 		"demo":  demo,
-		"bare":  {Board: &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{{Name: "a", State: board.Up, GPUs: []board.GPU{{State: board.Free}}}, {Name: "a-0", State: board.Down}}}},
+		"bare": {Board: &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{
+			{Name: "a", State: board.Up, GPUs: []board.GPU{{State: board.Free}}},
+			{Name: "a-0", State: board.Down},
+		}}},
 	}
 }
 
@@ -256,7 +260,8 @@ func TestHostPageIgnoresTheMoment(t *testing.T) {
 	a, b := pages(t, before), pages(t, after)
 	for i := range a {
 		same := bytes.Equal(a[i].Content, b[i].Content)
-		moves := slices.Contains([]string{"index.html", "kiosk/index.html", "bookings/index.html", "users/index.html"}, a[i].Path)
+		moves := slices.Contains([]string{"index.html", "kiosk/index.html", "bookings/index.html", "users/index.html"},
+			a[i].Path)
 		if same == moves {
 			t.Errorf("%s: the same bytes 40 s later: %t", a[i].Path, same)
 		}
@@ -277,10 +282,12 @@ func TestHeadline(t *testing.T) {
 		name, title, h1 string
 		in              render.Input
 	}{
-		{"some", "5 + 1 MIG free · GPU board", "5 of 31 GPUs free, 1 of 3 MIG slices free 2 × H100, 2 × A100, 1 × RTX 3090, 1 × A100 1g.5gb", boardtest.Lab()},
+		{"some", "5 + 1 MIG free · GPU board",
+			"5 of 31 GPUs free, 1 of 3 MIG slices free 2 × H100, 2 × A100, 1 × RTX 3090, 1 × A100 1g.5gb", boardtest.Lab()},
 		{"none", "0 free · GPU board", "None free. Next: europa 3, Fri 17:00 (booked by ada)", none},
 		{"silence", "? free · GPU board", "State unknown. No host is reporting.", boardtest.Stale()},
-		{"nothing", "0 free · GPU board", "No GPUs yet. No host has reported any.", render.Input{Board: &board.Board{GeneratedAt: boardtest.Now}}},
+		{"nothing", "0 free · GPU board", "No GPUs yet. No host has reported any.",
+			render.Input{Board: &board.Board{GeneratedAt: boardtest.Now}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			files := pages(t, c.in)
@@ -303,7 +310,8 @@ func TestGroupSaysWhatIsFree(t *testing.T) {
 	in.Board.Hosts[0].Models[0].Free = 2
 	for _, want := range []string{"2 × H100 free", "2 free"} {
 		files := pages(t, in)
-		if got := textOf(byID(parse(t, files[len(files)-1]), "_group0")); !strings.Contains(strings.ReplaceAll(got, "\u00a0", " "), "GPUs "+want) {
+		got := textOf(byID(parse(t, files[len(files)-1]), "_group0"))
+		if !strings.Contains(strings.ReplaceAll(got, "\u00a0", " "), "GPUs "+want) {
 			t.Errorf("the group does not say %q: %.80q", want, got)
 		}
 		for i := range in.Board.Hosts {
@@ -353,23 +361,26 @@ func TestRows(t *testing.T) {
 	files := pages(t, boardtest.Lab())
 	doc := parse(t, files[len(files)-1])
 	for id, want := range map[string][]string{
-		"atlas-0":      {"in use", "71.2 / 80 GiB", "97 %", "mira train.py", "since Wed 09:12", "2 processes", "until Sat 18:00"},
-		"atlas-2":      {"busy", "tomas finetune.py", ", lea, noor", "3 processes", "50640"},
-		"atlas-3":      {"contested", "jun eval.py", "eva", "not jun", "from Mon 10:42 ada"},
-		"atlas-4":      {"free", "from Sat 18:00 eva"},
-		"atlas-7":      {"busy", "sam jupyter", "idle 19 h"},
-		"ceres-2":      {"1 of 3 free", "20.8 / 40 GiB", "book ceres:2 "},
-		"ceres-2_mig0": {"2:0", "busy", "3g.20gb", "14.7 / 20 GiB", "kai serve", "book ceres:MIG-00000000-0000-4000-8000-000000000000 "},
+		"atlas-0": {"in use", "71.2 / 80 GiB", "97 %", "mira train.py", "since Wed 09:12", "2 processes",
+			"until Sat 18:00"},
+		"atlas-2": {"busy", "tomas finetune.py", ", lea, noor", "3 processes", "50640"},
+		"atlas-3": {"contested", "jun eval.py", "eva", "not jun", "from Mon 10:42 ada"},
+		"atlas-4": {"free", "from Sat 18:00 eva"},
+		"atlas-7": {"busy", "sam jupyter", "idle 19 h"},
+		"ceres-2": {"1 of 3 free", "20.8 / 40 GiB", "book ceres:2 "},
+		"ceres-2_mig0": {"2:0", "busy", "3g.20gb", "14.7 / 20 GiB", "kai serve",
+			"book ceres:MIG-00000000-0000-4000-8000-000000000000 "},
 		"ceres-2_mig2": {"2:2", "free", "1g.5gb"},
 		"dione-0":      {"open-ended"},
-		"europa-1":     {"stuck", "no running process owns this memory", "48112", "this process has ended", "kill 48130 48131"},
-		"europa-2":     {"lost", "the driver has lost it", "Reboot the system", "–"},
-		"europa-3":     {"booked", "no-show 11 h", "and jun", "idle 11 h"},
-		"boreas-0":     {"maintenance", "host out of service"},
-		"fornax-0":     {"unknown", "last seen Fri 07:40: busy, tomas"},
-		"helios":       {"clock 1 h ahead", "stale"},
-		"icarus":       {"never reported", "This host has sent nothing yet"},
-		"europa":       {"CPU", "129 %", "smi:unheard"},
+		"europa-1": {"stuck", "no running process owns this memory", "48112", "this process has ended",
+			"kill 48130 48131"},
+		"europa-2": {"lost", "the driver has lost it", "Reboot the system", "–"},
+		"europa-3": {"booked", "no-show 11 h", "and jun", "idle 11 h"},
+		"boreas-0": {"maintenance", "host out of service"},
+		"fornax-0": {"unknown", "last seen Fri 07:40: busy, tomas"},
+		"helios":   {"clock 1 h ahead", "stale"},
+		"icarus":   {"never reported", "This host has sent nothing yet"},
+		"europa":   {"CPU", "129 %", "smi:unheard"},
 	} {
 		got := textOf(byID(doc, id))
 		for _, w := range want {
@@ -394,7 +405,9 @@ func TestRows(t *testing.T) {
 // A host of which no GPU's state is known does not say that none is free.
 func TestHostOfUnknownGPUs(t *testing.T) {
 	files := pages(t, boardtest.Lab())
-	for path, want := range map[string]string{"hosts/fornax/index.html": "state unknown", "hosts/europa/index.html": "none free"} {
+	for path, want := range map[string]string{
+		"hosts/fornax/index.html": "state unknown", "hosts/europa/index.html": "none free",
+	} {
 		if got := textOf(find(parse(t, boardtest.FileOf(t, files, path)), "h1")); !strings.Contains(got, want) {
 			t.Errorf("%s says %q, want %q", path, got, want)
 		}
@@ -411,7 +424,8 @@ func TestRowNamesTheHostWhereTheCardCounts(t *testing.T) {
 	}}
 	b.Count()
 	got := textOf(find(parse(t, boardtest.FileOf(t, pages(t, render.Input{Board: b}), "index.html")), "main"))
-	for _, want := range []string{"1 of 1 GPU free", "same card as on b, and counted there", "also listed by another host"} {
+	for _, want := range []string{"1 of 1 GPU free", "same card as on b, and counted there",
+		"also listed by another host"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in %s", want, got)
 		}
@@ -424,11 +438,18 @@ func TestUnreadHostSaysWhy(t *testing.T) {
 	load := snapshot.Problem{Code: "host:load", Message: "its load cannot be read"}
 	unread := board.GPU{State: board.Unknown, Reason: board.ReasonUnreadable}
 	for want, h := range map[string]board.Host{
-		"The driver is not loaded.":          {State: board.Up, Problems: []snapshot.Problem{load, driver}},
-		"The driver finds no GPU.":           {State: board.Up, Problems: []snapshot.Problem{{Code: "smi:no-devices"}}, GPUs: []board.GPU{unread, unread}},
+		"The driver is not loaded.": {State: board.Up, Problems: []snapshot.Problem{load, driver}},
+		"The driver finds no GPU.": {
+			State: board.Up, Problems: []snapshot.Problem{{Code: "smi:no-devices"}}, GPUs: []board.GPU{unread, unread},
+		},
 		"Its file is damaged or incomplete.": {State: board.Never, Problems: []snapshot.Problem{{Code: "bad:gzip"}}},
-		"1 problem":                          {State: board.Up, Problems: []snapshot.Problem{driver}, GPUs: []board.GPU{unread, {State: board.Free}}},
-		"2 problems":                         {State: board.Up, Problems: []snapshot.Problem{driver, load}, GPUs: []board.GPU{{State: board.Unknown, Reason: board.ReasonStale}}},
+		"1 problem": {
+			State: board.Up, Problems: []snapshot.Problem{driver}, GPUs: []board.GPU{unread, {State: board.Free}},
+		},
+		"2 problems": {
+			State: board.Up, Problems: []snapshot.Problem{driver, load},
+			GPUs: []board.GPU{{State: board.Unknown, Reason: board.ReasonStale}},
+		},
 	} {
 		h.Name, h.SnapshotAt = "a", boardtest.Now
 		in := render.Input{Board: &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{h}}}
@@ -470,7 +491,8 @@ func TestNobodyIsSaidOnlyOfTheKnown(t *testing.T) {
 	files := pages(t, in)
 	for _, path := range []string{"index.html", "users/index.html"} {
 		says := contentOf(parse(t, boardtest.FileOf(t, files, path)))
-		if strings.Contains(says, "Nobody uses") || !strings.Contains(says, "Nobody is known to use or to have booked a GPU.") {
+		if strings.Contains(says, "Nobody uses") ||
+			!strings.Contains(says, "Nobody is known to use or to have booked a GPU.") {
 			t.Errorf("%s says of 15 GPUs that are busy:\n%s", path, says)
 		}
 	}

@@ -34,7 +34,8 @@ func TestPanelsWithoutJavaScript(t *testing.T) {
 				t.Fatalf("%s: %q", h.Name, codes)
 			}
 			cal := booking.Parse("comments.json", []byte("{"+codes[1]+"}"), in.Site.Zone, booking.Options{})
-			if len(cal.Problems) > 0 || len(cal.Bookings) != 1 || cal.Bookings[0].Host != h.Name || !cal.Bookings[0].Until.After(in.Board.GeneratedAt) {
+			if len(cal.Problems) > 0 || len(cal.Bookings) != 1 || cal.Bookings[0].Host != h.Name ||
+				!cal.Bookings[0].Until.After(in.Board.GeneratedAt) {
 				t.Errorf("%s: %s: %v", h.Name, codes[1], cal.Problems)
 			}
 			rows++
@@ -62,7 +63,9 @@ func TestPanelsWithoutJavaScript(t *testing.T) {
 func TestPanelsKnowAllBookings(t *testing.T) {
 	now := boardtest.Now
 	at := func(h int) time.Time { return now.Add(time.Duration(h) * time.Hour) }
-	in := render.Input{Board: &board.Board{GeneratedAt: now, Hosts: []board.Host{{Name: "atlas", State: board.Up, SnapshotAt: now, GPUs: []board.GPU{{State: board.Free}, {State: board.Free}}}}}}
+	in := render.Input{Board: &board.Board{GeneratedAt: now, Hosts: []board.Host{{
+		Name: "atlas", State: board.Up, SnapshotAt: now, GPUs: []board.GPU{{State: board.Free}, {State: board.Free}},
+	}}}}
 	in.Board.Hosts[0].GPUs[1].Index, in.Board.Hosts[0].GPUs[1].UUID = 1, "GPU-1"
 	in.Board.Bookings = []board.Booking{
 		{ID: "d", Host: "atlas", GPUs: []int{1}, UUID: "GPU-1", Name: "sam", Until: at(3), Active: true},
@@ -89,7 +92,9 @@ func TestPanelsKnowAllBookings(t *testing.T) {
 	// A booking that is far ahead is in the panel of the next generation, though
 	// nothing else is new.
 	pages(t, in)
-	in.Board.Bookings = append(in.Board.Bookings, board.Booking{ID: "f", Host: "atlas", GPUs: []int{1}, Name: "lea", From: at(50), Until: at(60)})
+	in.Board.Bookings = append(in.Board.Bookings, board.Booking{
+		ID: "f", Host: "atlas", GPUs: []int{1}, Name: "lea", From: at(50), Until: at(60),
+	})
 	if got := due(boardtest.FileOf(t, pages(t, in), "hosts/atlas/index.html")); !strings.Contains(got, "lea") {
 		t.Errorf("a new booking is not in the panel:\n%s", got)
 	}
@@ -97,8 +102,13 @@ func TestPanelsKnowAllBookings(t *testing.T) {
 
 func TestEndsSoon(t *testing.T) {
 	now := boardtest.Now
-	in := render.Input{Board: &board.Board{GeneratedAt: now, Hosts: []board.Host{{Name: "atlas", State: board.Up, SnapshotAt: now, GPUs: []board.GPU{{State: board.Booked}}}}}}
-	b := board.Booking{ID: "a", Host: "atlas", GPUs: []int{0}, Name: "eva", From: now.Add(-time.Hour), Until: now.Add(61 * time.Minute), Active: true}
+	in := render.Input{Board: &board.Board{GeneratedAt: now, Hosts: []board.Host{{
+		Name: "atlas", State: board.Up, SnapshotAt: now, GPUs: []board.GPU{{State: board.Booked}},
+	}}}}
+	b := board.Booking{
+		ID: "a", Host: "atlas", GPUs: []int{0}, Name: "eva", From: now.Add(-time.Hour), Until: now.Add(61 * time.Minute),
+		Active: true,
+	}
 	in.Board.Bookings, in.Board.Hosts[0].GPUs[0].Booking = []board.Booking{b}, &b
 	soon := func() map[string]bool {
 		said := map[string]bool{}
@@ -126,16 +136,21 @@ func TestEndsSoon(t *testing.T) {
 // is not when the GPU is free.
 func TestFreeFrom(t *testing.T) {
 	now := boardtest.Now
-	b := board.Booking{ID: "a", Host: "atlas", GPUs: []int{0}, Name: "eva", From: now.Add(-time.Hour), Until: now.Add(24 * time.Hour), Active: true}
+	b := board.Booking{
+		ID: "a", Host: "atlas", GPUs: []int{0}, Name: "eva", From: now.Add(-time.Hour), Until: now.Add(24 * time.Hour),
+		Active: true,
+	}
 	for _, tt := range []struct {
 		freeFrom time.Time
 		want     string
 	}{
-		{b.Until, ""}, {time.Time{}, ""}, {now.Add(48 * time.Hour), now.Add(48 * time.Hour).UTC().Format("2006-01-02T15:04:05Z")},
+		{b.Until, ""}, {time.Time{}, ""},
+		{now.Add(48 * time.Hour), now.Add(48 * time.Hour).UTC().Format("2006-01-02T15:04:05Z")},
 	} {
-		in := render.Input{Board: &board.Board{GeneratedAt: now, Bookings: []board.Booking{b}, Hosts: []board.Host{{Name: "atlas", State: board.Up, SnapshotAt: now, GPUs: []board.GPU{
-			{State: board.Booked, Booking: &b, FreeFrom: tt.freeFrom},
-		}}}}}
+		in := render.Input{Board: &board.Board{GeneratedAt: now, Bookings: []board.Booking{b},
+			Hosts: []board.Host{{Name: "atlas", State: board.Up, SnapshotAt: now, GPUs: []board.GPU{
+				{State: board.Booked, Booking: &b, FreeFrom: tt.freeFrom},
+			}}}}}
 		got := ""
 		for _, n := range elements(parse(t, boardtest.FileOf(t, pages(t, in), "hosts/atlas/index.html"))) {
 			if n.Data == "span" && strings.HasPrefix(textOf(n), "free from") {

@@ -23,7 +23,9 @@ import (
 func TestSliceWithoutUUIDIsShown(t *testing.T) {
 	in := boardtest.Lab()
 	in.Board.Hosts[2].GPUs[2].Slices[0].UUID = ""
-	if page := string(boardtest.FileOf(t, pages(t, in), "hosts/ceres/index.html").Content); strings.Count(page, "3g.20gb") == 0 {
+	if page := string(
+		boardtest.FileOf(t, pages(t, in), "hosts/ceres/index.html").Content,
+	); strings.Count(page, "3g.20gb") == 0 {
 		t.Error("the slice is not on its host's page")
 	}
 }
@@ -37,9 +39,11 @@ func TestUserPath(t *testing.T) {
 		}
 	}
 	seen := map[string]string{}
-	for _, name := range []string{"Mira", "mira", "MIRA", "..", ".", "a/b", "a\\b", "a b", "a.ics", "x.html", "é", "日本", "~mira", strings.Repeat("x", 65), "mira~0123", "con.", "-x", "a\x00b", "../../etc/passwd"} {
+	for _, name := range []string{"Mira", "mira", "MIRA", "..", ".", "a/b", "a\\b", "a b", "a.ics", "x.html", "é", "日本",
+		"~mira", strings.Repeat("x", 65), "mira~0123", "con.", "-x", "a\x00b", "../../etc/passwd"} {
 		p := render.UserPath(name)
-		if !regexp.MustCompile(`^[a-z0-9._~-]{1,80}$`).MatchString(p) || strings.HasPrefix(p, ".") || strings.HasSuffix(p, ".ics") || strings.HasSuffix(p, ".html") {
+		if !regexp.MustCompile(`^[a-z0-9._~-]{1,80}$`).MatchString(p) || strings.HasPrefix(p, ".") ||
+			strings.HasSuffix(p, ".ics") || strings.HasSuffix(p, ".html") {
 			t.Errorf("UserPath(%q) = %q is no safe name for a directory", name, p)
 		}
 		if before, ok := seen[p]; ok {
@@ -66,7 +70,9 @@ func TestSparkline(t *testing.T) {
 // TestOneProcessIsSaidOnce: what the row of a GPU says of its one process is not
 // listed below it again, and all else is; a host's own page lists all.
 func TestOneProcessIsSaidOnce(t *testing.T) {
-	in := render.Input{Board: &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{{Name: "atlas", State: board.Up, SnapshotAt: boardtest.Now}}}}
+	in := render.Input{Board: &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{{
+		Name: "atlas", State: board.Up, SnapshotAt: boardtest.Now,
+	}}}}
 	want := []string{
 		"", "40.0 GiB, 50 %", "40.0 GiB, 50 % · container c1", "40.0 GiB, 50 % · eva (tom)", "40.0 GiB, 50 % · MIG 3",
 	}
@@ -99,10 +105,12 @@ func TestOneProcessIsSaidOnce(t *testing.T) {
 		return ""
 	}
 	for i, w := range want {
-		if row := textOf(byID(front, "atlas-"+strconv.Itoa(i))); listed(front, i) != w || strings.Count(row, "70"+strconv.Itoa(i)) != 1 || strings.Count(row, "train.py") != 1 {
+		if row := textOf(byID(front, "atlas-"+strconv.Itoa(i))); listed(front, i) != w ||
+			strings.Count(row, "70"+strconv.Itoa(i)) != 1 || strings.Count(row, "train.py") != 1 {
 			t.Errorf("GPU %d: below %q is %q, want %q", i, row, listed(front, i), w)
 		}
-		if got := listed(own, i); !strings.HasPrefix(got, "70"+strconv.Itoa(i)+" 40.0 GiB, 50 % · eva") || !strings.Contains(got, "train.py · since Fri 08:42") {
+		if got := listed(own, i); !strings.HasPrefix(got, "70"+strconv.Itoa(i)+" 40.0 GiB, 50 % · eva") ||
+			!strings.Contains(got, "train.py · since Fri 08:42") {
 			t.Errorf("GPU %d: the host's page lists %q", i, got)
 		}
 	}
@@ -123,19 +131,20 @@ func rendered(t testing.TB, c templ.Component) string {
 
 func TestMarkdownIsSanitized(t *testing.T) {
 	for source, want := range map[string]string{
-		"**hi** <b>raw</b>":                   "<p><strong>hi</strong> raw</p>\n",
-		"<script>alert(1)</script>":           "",
-		"# Top":                               "<h3>Top</h3>\n",
-		"![x](https://evil.example/p.png)":    "<p></p>\n",
-		"[x](javascript:alert(1))":            `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
-		"[x](JaVaScRiPt:alert(1))":            `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
-		"[x](//evil.example)":                 `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
-		"[x](java&Tab;script:alert(1))":       `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
-		"[x](/\\evil.example)":                `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
-		"[x](bookings/index.html)":            `<p><a href="bookings/index.html" rel="nofollow noopener">x</a></p>` + "\n",
-		"[x](https://example.org/?a=1&b=2:3)": `<p><a href="https://example.org/?a=1&amp;b=2:3" rel="nofollow noopener">x</a></p>` + "\n",
-		"a\xffb":                              "<p>a\uFFFDb</p>\n",
-		"":                                    "",
+		"**hi** <b>raw</b>":                "<p><strong>hi</strong> raw</p>\n",
+		"<script>alert(1)</script>":        "",
+		"# Top":                            "<h3>Top</h3>\n",
+		"![x](https://evil.example/p.png)": "<p></p>\n",
+		"[x](javascript:alert(1))":         `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](JaVaScRiPt:alert(1))":         `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](//evil.example)":              `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](java&Tab;script:alert(1))":    `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](/\\evil.example)":             `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](bookings/index.html)":         `<p><a href="bookings/index.html" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](https://example.org/?a=1&b=2:3)": `<p><a href="https://example.org/?a=1&amp;b=2:3" rel="nofollow noopener">x</a></p>` +
+			"\n",
+		"a\xffb": "<p>a\uFFFDb</p>\n",
+		"":       "",
 	} {
 		if shown := Markdown(source); shown != want {
 			t.Errorf("Markdown(%q) = %q; want %q", source, shown, want)
@@ -157,10 +166,14 @@ func TestExcessiveMarkdown(t *testing.T) {
 		ticks += strings.Repeat("`", i) + "a"
 	}
 	for _, source := range []string{
-		repeat(">", all), repeat("> ", all), repeat("- ", all), repeat("1. ", all), repeat("> - ", all), repeat("+ - * ", all), deep, strings.Repeat(">", 500) + "\n" + repeat("a\n", all-502),
-		repeat("[a](", all), repeat("[", all), repeat("![", all), repeat("[]", all), strings.Repeat("[", all/2) + strings.Repeat("]", all/2), repeat("[a]: b \"c\n", all),
-		repeat("*a_", all), repeat("*_", all), repeat("a**b", all), repeat("~~a", all), repeat("`a``", all), repeat("a\n", all), repeat("a|b\n", all),
-		"[a]: " + strings.Repeat("x", all/2) + "\n\n" + strings.Repeat("[a]", all/8), "[a]:\n" + strings.Repeat("x", all/2) + "\n\n" + strings.Repeat("[a]", all/8),
+		repeat(">", all), repeat("> ", all), repeat("- ", all), repeat("1. ", all), repeat("> - ", all),
+		repeat("+ - * ", all), deep, strings.Repeat(">", 500) + "\n" + repeat("a\n", all-502),
+		repeat("[a](", all), repeat("[", all), repeat("![", all), repeat("[]", all),
+		strings.Repeat("[", all/2) + strings.Repeat("]", all/2), repeat("[a]: b \"c\n", all),
+		repeat("*a_", all), repeat("*_", all), repeat("a**b", all), repeat("~~a", all), repeat("`a``", all),
+		repeat("a\n", all), repeat("a|b\n", all),
+		"[a]: " + strings.Repeat("x", all/2) + "\n\n" + strings.Repeat("[a]", all/8),
+		"[a]:\n" + strings.Repeat("x", all/2) + "\n\n" + strings.Repeat("[a]", all/8),
 		"|" + strings.Repeat("a|", 2000) + "\n|" + strings.Repeat("-|", 2000) + "\n" + strings.Repeat("|\n", 4000),
 	} {
 		if !Excessive(source) {
@@ -171,22 +184,27 @@ func TestExcessiveMarkdown(t *testing.T) {
 		}
 	}
 	for _, source := range []string{
-		repeat("A **word** and a [link](https://example.org/), see `this`.\n\n", all), repeat("- one **thing**\n- another\n\n", all), repeat("- item\n", 20_000),
-		"| a | b | c |\n|---|---|---|\n" + repeat("| 1 | 2 | 3 |\n", 10_000), repeat("[a]: https://example.org/a\n", 2000) + "\n" + repeat("See [a].\n\n", 20_000),
-		repeat("    - - - a\n", 10_000), "```\n" + repeat("x[1] = y[2] * z\n", 10_000) + "```\n", repeat("- - - - -\n", 4000), repeat("a line\r\n\r\n", all), repeat("word ", all),
+		repeat("A **word** and a [link](https://example.org/), see `this`.\n\n", all),
+		repeat("- one **thing**\n- another\n\n", all), repeat("- item\n", 20_000),
+		"| a | b | c |\n|---|---|---|\n" + repeat("| 1 | 2 | 3 |\n", 10_000),
+		repeat("[a]: https://example.org/a\n", 2000) + "\n" + repeat("See [a].\n\n", 20_000),
+		repeat("    - - - a\n", 10_000), "```\n" + repeat("x[1] = y[2] * z\n", 10_000) + "```\n", repeat("- - - - -\n", 4000),
+		repeat("a line\r\n\r\n", all), repeat("word ", all),
 		repeat("> ", 2*30) + "a\n" + deep[:500],
 	} {
 		if Excessive(source) || strings.HasPrefix(Markdown(source), "<pre><code>"+source[:5]) {
 			t.Errorf("%.40q… is not rendered", source)
 		}
 	}
-	if got, want := Markdown(strings.Repeat(">", 40)+"<b>&\u202e\n"), "<pre><code>"+strings.Repeat("&gt;", 40)+"&lt;b&gt;&amp;\\u202e\n</code></pre>"; got != want {
+	if got, want := Markdown(strings.Repeat(">", 40)+"<b>&\u202e\n"), "<pre><code>"+strings.Repeat("&gt;", 40)+
+		"&lt;b&gt;&amp;\\u202e\n</code></pre>"; got != want {
 		t.Errorf("a text that is excessive becomes %q; want %q", got, want)
 	}
 }
 
 func FuzzMarkdown(f *testing.F) {
-	for _, s := range []string{"# a\n<img src=x onerror=y>", "[a](javascript:b)", "<a:b>", "`x`", "| a |\n|--|\n| b |", "![a](b)", "[a]: //x\n[a]"} {
+	for _, s := range []string{"# a\n<img src=x onerror=y>", "[a](javascript:b)", "<a:b>", "`x`", "| a |\n|--|\n| b |",
+		"![a](b)", "[a]: //x\n[a]"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -212,7 +230,9 @@ var scheme = regexp.MustCompile(`^[a-z][a-z0-9+.-]*:`)
 
 // leadsAway reads a link as a browser does, which ignores white space in it.
 func leadsAway(href string) bool {
-	h := strings.ToLower(strings.NewReplacer("\t", "", "\n", "", "\r", "", "\\", "/").Replace(strings.TrimLeft(href, "\x00\x01\x1f ")))
+	h := strings.ToLower(
+		strings.NewReplacer("\t", "", "\n", "", "\r", "", "\\", "/").Replace(strings.TrimLeft(href, "\x00\x01\x1f ")),
+	)
 	for _, fine := range []string{"http://", "https://", "mailto:"} {
 		if strings.HasPrefix(h, fine) {
 			return false
@@ -234,8 +254,9 @@ func TestModelName(t *testing.T) {
 	w := englishWords(t)
 	for short, want := range map[string]string{
 		"H100 80GB HBM3": "H100 80 GB", "A100-SXM4-80GB": "A100 80 GB", "A100-PCIE-40GB": "A100 80 GB",
-		"H100 80GB HBM3 1g.10gb": "H100 1g.10gb", "A100-SXM4-40GB 1c.2g.10gb": "A100 1c.2g.10gb", "A100-SXM4-80GB MIG": "A100 MIG 80 GB",
-		"RTX 3090": "RTX 3090 80 GB", "": "80 GB", "H100 NVL": "H100 80 GB", "RTX A6000": "RTX A6000 80 GB",
+		"H100 80GB HBM3 1g.10gb": "H100 1g.10gb", "A100-SXM4-40GB 1c.2g.10gb": "A100 1c.2g.10gb",
+		"A100-SXM4-80GB MIG": "A100 MIG 80 GB",
+		"RTX 3090":           "RTX 3090 80 GB", "": "80 GB", "H100 NVL": "H100 80 GB", "RTX A6000": "RTX A6000 80 GB",
 	} {
 		if got := w.model(short, new(int64(81559))); got != want {
 			t.Errorf("model(%q) = %q, want %q", short, got, want)
@@ -270,7 +291,11 @@ func TestRowsNameTheModelOnMixedHosts(t *testing.T) {
 func TestZoneName(t *testing.T) {
 	paris := need.Zone(t, "Europe/Paris")
 	w := englishWords(t)
-	for zone, want := range map[*time.Location]string{time.UTC: "UTC", paris: "Europe/Paris", time.Local: boardtest.At(0, 0, 0).In(time.Local).Format("MST")} {
+	for zone, want := range map[*time.Location]string{
+		time.UTC:   "UTC",
+		paris:      "Europe/Paris",
+		time.Local: boardtest.At(0, 0, 0).In(time.Local).Format("MST"),
+	} {
 		w.zone = zone
 		if got := ZoneName(w.zone, boardtest.At(0, 0, 0)); got != want {
 			t.Errorf("%s is called %q, want %q", zone, got, want)
@@ -285,10 +310,15 @@ func factsView(list map[string]string) *view {
 
 // TestFactsOfTheFabric: what is known of it, and whose memory the GPU has.
 func TestFactsOfTheFabric(t *testing.T) {
-	v := factsView(map[string]string{"fact.fabric": "fabric", "fact.clique": "clique {id}", "fact.memory": "memory", "fact.shared": "the machine's"})
+	v := factsView(map[string]string{
+		"fact.fabric": "fabric", "fact.clique": "clique {id}", "fact.memory": "memory", "fact.shared": "the machine's",
+	})
 	for want, g := range map[string]snapshot.GPU{
-		"": {}, "memory the machine's": {MemoryShared: true}, "fabric In Progress": {Fabric: &snapshot.Fabric{State: "In Progress"}},
-		"fabric Completed · Success · clique 0 · c1": {Fabric: &snapshot.Fabric{State: "Completed", Status: "Success", CliqueID: new(0), ClusterUUID: "c1"}},
+		"": {}, "memory the machine's": {MemoryShared: true},
+		"fabric In Progress": {Fabric: &snapshot.Fabric{State: "In Progress"}},
+		"fabric Completed · Success · clique 0 · c1": {Fabric: &snapshot.Fabric{
+			State: "Completed", Status: "Success", CliqueID: new(0), ClusterUUID: "c1",
+		}},
 	} {
 		got := ""
 		for _, f := range v.facts(&board.GPU{GPU: g}) {
@@ -307,7 +337,9 @@ func TestFactsOfAnXID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for code, want := range map[int]string{79: "fallen off the bus", 31: "a program accessed", 13: "the GPU keeps working", 999: "NVIDIA"} {
+	for code, want := range map[int]string{
+		79: "fallen off the bus", 31: "a program accessed", 13: "the GPU keeps working", 999: "NVIDIA",
+	} {
 		g := &board.GPU{GPU: snapshot.GPU{XID: &snapshot.XID{Code: code, At: snapshot.TimeOf(boardtest.At(0, 0, 0))}}}
 		got := ""
 		for _, f := range (&view{look: &look{words: w}}).facts(g) {
@@ -315,7 +347,8 @@ func TestFactsOfAnXID(t *testing.T) {
 				got = f.Value
 			}
 		}
-		if !strings.HasPrefix(got, strconv.Itoa(code)+" · ") || !strings.Contains(got, want) || !strings.Contains(got, "Nov") {
+		if !strings.HasPrefix(got, strconv.Itoa(code)+" · ") || !strings.Contains(got, want) ||
+			!strings.Contains(got, "Nov") {
 			t.Errorf("%d is %q", code, got)
 		}
 	}
@@ -329,7 +362,11 @@ func TestFactsOfAnXID(t *testing.T) {
 // TestFactsOfTheLink: lanes now and at most, or what is known of the two.
 func TestFactsOfTheLink(t *testing.T) {
 	v := factsView(map[string]string{"fact.link": "link"})
-	for want, g := range map[string]snapshot.GPU{"8 / 16": {Readings: snapshot.Readings{PCIeWidth: new(8), PCIeWidthMax: new(16)}}, "16": {Readings: snapshot.Readings{PCIeWidthMax: new(16)}}, "": {}} {
+	for want, g := range map[string]snapshot.GPU{
+		"8 / 16": {Readings: snapshot.Readings{PCIeWidth: new(8), PCIeWidthMax: new(16)}},
+		"16":     {Readings: snapshot.Readings{PCIeWidthMax: new(16)}},
+		"":       {},
+	} {
 		got := ""
 		for _, f := range v.facts(&board.GPU{GPU: g}) {
 			if f.Name == "link" {
@@ -346,7 +383,8 @@ func TestFactsOfTheLink(t *testing.T) {
 func TestReasonAndLastSeenStayApart(t *testing.T) {
 	in := boardtest.Lab()
 	g := &in.Board.Hosts[0].GPUs[0]
-	g.State, g.Reason, g.Processes, g.Last = board.Unknown, board.ReasonUnasked, nil, &board.LastSeen{State: board.Free, At: boardtest.Now}
+	g.State, g.Reason, g.Processes, g.Last = board.Unknown, board.ReasonUnasked, nil,
+		&board.LastSeen{State: board.Free, At: boardtest.Now}
 	files := pages(t, in)
 	got := textOf(byID(parse(t, files[len(files)-1]), in.Board.Hosts[0].Name+"-0"))
 	if !strings.Contains(got, "the driver could not be queried · last seen ") || !strings.Contains(got, ": free") {

@@ -36,7 +36,9 @@ func TestBudgets(t *testing.T) {
 func TestFrontPageOfAThousandHosts(t *testing.T) {
 	in := boardtest.Big(1000)
 	for i := range 300 {
-		in.Board.Users = append(in.Board.Users, board.User{Name: fmt.Sprintf("guest%03d", i), Holding: board.Holding{Used: 1}})
+		in.Board.Users = append(in.Board.Users, board.User{
+			Name: fmt.Sprintf("guest%03d", i), Holding: board.Holding{Used: 1},
+		})
 	}
 	files := pages(t, in)
 	index := files[len(files)-1]
@@ -54,7 +56,8 @@ func TestFrontPageOfAThousandHosts(t *testing.T) {
 	if n := rows(index.Content); n != maxAsk {
 		t.Errorf("it lists %d people", n)
 	}
-	if link := fmt.Sprintf(`<a href="users/index.html">all people (+%d more)</a>`, all-maxAsk); !bytes.Contains(index.Content, []byte(link)) {
+	if link := fmt.Sprintf(`<a href="users/index.html">all people (+%d more)</a>`,
+		all-maxAsk); !bytes.Contains(index.Content, []byte(link)) {
 		t.Errorf("it does not have %s", link)
 	}
 	if n := rows(fileAt(files, "users/index.html")); n != all {
@@ -67,10 +70,13 @@ func TestPeoplePageIsBounded(t *testing.T) {
 	in := boardtest.Lab()
 	in.Board.Users = nil
 	for i := range maxPeople + 7 {
-		in.Board.Users = append(in.Board.Users, board.User{Name: fmt.Sprintf("guest%04d", i), Holding: board.Holding{Used: 1}})
+		in.Board.Users = append(in.Board.Users, board.User{
+			Name: fmt.Sprintf("guest%04d", i), Holding: board.Holding{Used: 1},
+		})
 	}
 	page := fileAt(pages(t, in), "users/index.html")
-	if !bytes.Contains(page, []byte("+7 more")) || !bytes.Contains(page, []byte("guest0999")) || bytes.Contains(page, []byte("guest1000")) {
+	if !bytes.Contains(page, []byte("+7 more")) || !bytes.Contains(page, []byte("guest0999")) ||
+		bytes.Contains(page, []byte("guest1000")) {
 		t.Errorf("the page of all people has %d bytes and no end after %d", len(page), maxPeople)
 	}
 }
@@ -80,12 +86,15 @@ func TestBookingsThatAPageKnowsAreBounded(t *testing.T) {
 	in := boardtest.Big(1)
 	h := &in.Board.Hosts[0]
 	for i := range maxDue + 30 {
-		in.Board.Bookings = append(in.Board.Bookings, *boardtest.Booked(h.Name, []int{0}, "mira", boardtest.At(i+10, 0, 0), boardtest.At(i+11, 0, 0), ""))
+		in.Board.Bookings = append(in.Board.Bookings,
+			*boardtest.Booked(h.Name, []int{0}, "mira", boardtest.At(i+10, 0, 0), boardtest.At(i+11, 0, 0), ""))
 	}
-	in.Board.Bookings = append(in.Board.Bookings, *boardtest.Booked(h.Name, nil, "lea", boardtest.At(300, 0, 0), time.Time{}, ""))
+	in.Board.Bookings = append(in.Board.Bookings,
+		*boardtest.Booked(h.Name, nil, "lea", boardtest.At(300, 0, 0), time.Time{}, ""))
 	v := newView(in, []*look{{words: &words{}}})
 	due := v.due(h, &h.GPUs[0])
-	if len(due) != maxDue+1 || due[maxDue-1].Name == "…" || due[maxDue].Name != "…" || due[maxDue].From.After(boardtest.At(10+maxDue, 0, 0)) || !due[maxDue].Until.IsZero() {
+	if len(due) != maxDue+1 || due[maxDue-1].Name == "…" || due[maxDue].Name != "…" ||
+		due[maxDue].From.After(boardtest.At(10+maxDue, 0, 0)) || !due[maxDue].Until.IsZero() {
 		t.Errorf("%d bookings, the last one %+v", len(due), due[len(due)-1])
 	}
 	if due := v.due(h, &h.GPUs[7]); due[len(due)-1].Name != "lea" {
@@ -99,7 +108,9 @@ func TestManyProblemsOfBookingsAreClosed(t *testing.T) {
 		in := boardtest.Lab()
 		in.Board.Problems = nil
 		for i := range n {
-			in.Board.Problems = append(in.Board.Problems, snapshot.Problem{Code: "booking:overlap", File: "comments.json", Line: i + 1, Message: "two have booked it"})
+			in.Board.Problems = append(in.Board.Problems, snapshot.Problem{
+				Code: "booking:overlap", File: "comments.json", Line: i + 1, Message: "two have booked it",
+			})
 		}
 		if page := fileAt(pages(t, in), "bookings/index.html"); !bytes.Contains(page, []byte(want)) {
 			t.Errorf("%d problems: the page lacks %s", n, want)
@@ -112,7 +123,8 @@ func TestPictureOfBookingsIsBounded(t *testing.T) {
 	in := boardtest.Big(100)
 	for i := range 20_000 {
 		host, from := in.Board.Hosts[i%100].Name, boardtest.At(0, i/800, 0)
-		in.Board.Bookings = append(in.Board.Bookings, *boardtest.Booked(host, []int{i / 100 % 8}, "mira", from, from.Add(time.Hour), strings.Repeat("c", 2000)))
+		in.Board.Bookings = append(in.Board.Bookings,
+			*boardtest.Booked(host, []int{i / 100 % 8}, "mira", from, from.Add(time.Hour), strings.Repeat("c", 2000)))
 	}
 	page := fileAt(pages(t, in), "bookings/index.html")
 	bars := bytes.Count(page, []byte(`<rect y="`))
@@ -129,10 +141,12 @@ func TestPictureOfBookingsIsBounded(t *testing.T) {
 func TestBookingsOfAPersonAreBounded(t *testing.T) {
 	in := boardtest.Lab()
 	for i := range maxOwnBookings + 7 {
-		in.Board.Bookings = append(in.Board.Bookings, *boardtest.Booked("europa", []int{0}, "zoe", boardtest.At(i, 0, 0), boardtest.At(i+1, 0, 0), ""))
+		in.Board.Bookings = append(in.Board.Bookings,
+			*boardtest.Booked("europa", []int{0}, "zoe", boardtest.At(i, 0, 0), boardtest.At(i+1, 0, 0), ""))
 	}
 	page := string(fileAt(pages(t, in), "users/zoe/index.html"))
-	if n := strings.Count(page, `<tr`); n > maxOwnBookings+10 || !strings.Contains(page, `<a href="../../bookings/index.html">+7 more</a>`) {
+	if n := strings.Count(page, `<tr`); n > maxOwnBookings+10 ||
+		!strings.Contains(page, `<a href="../../bookings/index.html">+7 more</a>`) {
 		t.Errorf("%d rows, and no link to the others", n)
 	}
 }

@@ -154,7 +154,9 @@ func foreignFleets(t testing.TB) map[string]render.Input {
 	g.ECC = &snapshot.ECC{Mode: "enabled", CorrectedVolatile: new(int64(1))}
 	g.RemappedRows = &snapshot.Remapped{Correctable: new(1), Pending: new(true), Failure: new(true)}
 	g.MemoryShared, g.Fabric = true, &snapshot.Fabric{Status: "Success", CliqueID: new(1)}
-	for i, reason := range []string{board.ReasonHost, board.ReasonBooking, board.ReasonStale, board.ReasonUnasked, board.ReasonLost, board.ReasonMissing, board.ReasonDead, board.ReasonUnowned, board.ReasonUtilization, board.ReasonUnreadable} {
+	for i, reason := range []string{board.ReasonHost, board.ReasonBooking, board.ReasonStale, board.ReasonUnasked,
+		board.ReasonLost, board.ReasonMissing, board.ReasonDead, board.ReasonUnowned, board.ReasonUtilization,
+		board.ReasonUnreadable} {
 		every.Board.Hosts[3].GPUs[i%8].State, every.Board.Hosts[3].GPUs[i%8].Reason = board.Lost, reason
 	}
 	every.Board.Hosts[6].Datacenter, every.Board.Hosts[6].GoneSince = "dc", boardtest.At(-1, 0, 0)
@@ -162,7 +164,10 @@ func foreignFleets(t testing.TB) map[string]render.Input {
 	every.Board.BookingsStaleSince = boardtest.At(0, 0, -9)
 	list["every"] = every
 	for name, in := range list {
-		in.Site = render.Site{Title: "Board", Lab: "Lab", Version: "1", Zone: time.FixedZone("ЗОНА", 3600), Interval: time.Minute, BookCommand: "x", CommentsPath: "c"}
+		in.Site = render.Site{
+			Title: "Board", Lab: "Lab", Version: "1", Zone: time.FixedZone("ЗОНА", 3600), Interval: time.Minute,
+			BookCommand: "x", CommentsPath: "c",
+		}
 		in.Notice, in.HostNotes = foreign(in.Notice), nil
 		if name != "empty" && name != "bare" {
 			in = boardtest.Remembered(in)
@@ -171,7 +176,8 @@ func foreignFleets(t testing.TB) map[string]render.Input {
 		if in.History != nil {
 			foreignData(reflect.ValueOf(in.History))
 		}
-		in.Site.Title, in.Site.Lab, in.Site.Energy.Currency = foreign(in.Site.Title), foreign(in.Site.Lab), foreign(in.Site.Energy.Currency)
+		in.Site.Title, in.Site.Lab, in.Site.Energy.Currency = foreign(in.Site.Title), foreign(in.Site.Lab),
+			foreign(in.Site.Energy.Currency)
 		list[name] = in
 	}
 	return list
@@ -197,7 +203,8 @@ func TestWordsStandInTheirListAlone(t *testing.T) {
 		kinds["book "+path] = true
 		latinWords(t, path, parse(t, render.NewFile("", content)))
 	}
-	for _, kind := range []string{"index.html", "hosts", "users", "bookings", "history", "about", "kiosk", "book", "book form", "book offer", "book too few", "book none"} {
+	for _, kind := range []string{"index.html", "hosts", "users", "bookings", "history", "about", "kiosk", "book",
+		"book form", "book offer", "book too few", "book none"} {
 		if !kinds[kind] {
 			t.Errorf("no page of kind %q was looked at, only %v", kind, kinds)
 		}
@@ -238,21 +245,40 @@ func bookForms(t *testing.T, own fs.FS) map[string][]byte {
 	}
 	host, now := foreign("atlas"), boardtest.Now
 	memory := int64(1)
-	fleet := &board.Board{GeneratedAt: now, Models: []board.Model{{Name: foreign("H100")}}, Hosts: []board.Host{{Name: host, Title: foreign("Atlas"), GPUs: []board.GPU{{State: board.Free}, {State: board.Stuck}}}}}
+	fleet := &board.Board{
+		GeneratedAt: now, Models: []board.Model{{Name: foreign("H100")}},
+		Hosts: []board.Host{{
+			Name: host, Title: foreign("Atlas"), GPUs: []board.GPU{{State: board.Free}, {State: board.Stuck}},
+		}},
+	}
 	fleet.Hosts[0].GPUs[1].Index, fleet.Hosts[0].GPUs[0].Name = 1, foreign("H100")
 	lines := []booking.Booking{
-		{ID: "1", Host: host, Target: booking.Target{All: true, Index: -1}, Name: foreign("eva"), By: foreign("kai"), From: boardtest.At(-1, 0, 0), Kind: booking.Maintenance},
-		{ID: "2", Host: host, Target: booking.Target{}, Name: foreign("mira"), From: boardtest.At(1, 0, 0), Until: boardtest.At(300, 0, 0)},
+		{
+			ID: "1", Host: host, Target: booking.Target{All: true, Index: -1}, Name: foreign("eva"), By: foreign("kai"),
+			From: boardtest.At(-1, 0, 0), Kind: booking.Maintenance,
+		},
+		{
+			ID: "2", Host: host, Target: booking.Target{}, Name: foreign("mira"), From: boardtest.At(1, 0, 0),
+			Until: boardtest.At(300, 0, 0),
+		},
 	}
 	all := Book{
-		User: foreign("eva"), ForOthers: true, Now: now, Board: fleet, Mine: func(booking.Booking) bool { return true },
-		Say: "time", Detail: "raw words", Field: "until", Standing: lines, Clashes: lines, Saved: lines, At: lines[:1],
-		Jobs: []booking.Job{{Place: host, Who: snapshot.Owner{Person: foreign("kai")}, Program: foreign("train"), Since: now, Memory: memory}, {Place: host}, {Place: host, Unknown: true}},
+		User: foreign("eva"), ForOthers: true, Now: now, Board: fleet,
+		Mine: func(booking.Booking) bool { return true },
+		Say:  "time", Detail: "raw words", Field: "until", Standing: lines, Clashes: lines, Saved: lines, At: lines[:1],
+		Jobs: []booking.Job{
+			{Place: host, Who: snapshot.Owner{Person: foreign("kai")}, Program: foreign("train"), Since: now, Memory: memory},
+			{Place: host},
+			{Place: host, Unknown: true},
+		},
 	}
-	one := Book{User: foreign("eva"), Now: now, Board: fleet, Mine: all.Mine, At: lines[1:], Released: true}
+	one := Book{
+		User: foreign("eva"), Now: now, Board: fleet, Mine: all.Mine, At: lines[1:], Released: true,
+	}
 	offered := Book{
 		User: foreign("eva"), Now: now, Board: fleet, Mine: all.Mine, Standing: lines,
-		Wish: &board.Wish{GPUs: 1, From: now}, Offer: &board.Offer{Units: []board.Unit{{Host: &fleet.Hosts[0], GPU: &fleet.Hosts[0].GPUs[0]}}},
+		Wish:  &board.Wish{GPUs: 1, From: now},
+		Offer: &board.Offer{Units: []board.Unit{{Host: &fleet.Hosts[0], GPU: &fleet.Hosts[0].GPUs[0]}}},
 	}
 	few, none := offered, offered
 	few.Offer, none.Offer = &board.Offer{Fit: 2, Open: 1, Next: boardtest.At(5, 0, 0)}, &board.Offer{Fit: 1}
@@ -292,7 +318,10 @@ func latinWords(t *testing.T, page string, n *html.Node) {
 			return
 		}
 		for _, a := range n.Attr {
-			heard := slices.Contains([]string{"aria-label", "title", "placeholder", "alt", "data-unit", "data-m", "data-tags", "data-n"}, a.Key)
+			heard := slices.Contains(
+				[]string{"aria-label", "title", "placeholder", "alt", "data-unit", "data-m", "data-tags", "data-n"},
+				a.Key,
+			)
 			if heard && latin.MatchString(verbatim.ReplaceAllString(a.Val, "")) {
 				t.Errorf("%s: %s=%q", page, a.Key, a.Val)
 			}
@@ -307,9 +336,12 @@ func latinWords(t *testing.T, page string, n *html.Node) {
 // words to what there is.
 func TestEveryWordIsThere(t *testing.T) {
 	w := englishWords(t)
-	asked := regexp.MustCompile(`(?:\bt|\blist\[|\bT\(|say\(|Prose\(|tab\(f, "[a-z]*", "[^"]*",|(?:paragraph|form)\(p\.Words,|quantity\([^"\n]*,|number\([^"\n]*,|[Cc]ount\([^"\n]*,) ?"([a-z0-9.-]+)"`)
+	asked := regexp.MustCompile(
+		`(?:\bt|\blist\[|\bT\(|say\(|Prose\(|tab\(f, "[a-z]*", "[^"]*",|(?:paragraph|form)\(p\.Words,|quantity\([^"\n]*,|number\([^"\n]*,|[Cc]ount\([^"\n]*,) ?"([a-z0-9.-]+)"`,
+	)
 	n := 0
-	for _, pattern := range []string{"*.go", "../../templates/*.go", "../../templates/*.templ", "../../templates/script/words.js", "../../templates/script/bookwords.js"} {
+	for _, pattern := range []string{"*.go", "../../templates/*.go", "../../templates/*.templ",
+		"../../templates/script/words.js", "../../templates/script/bookwords.js"} {
 		names, err := filepath.Glob(pattern)
 		if err != nil || len(names) == 0 {
 			t.Fatal(pattern, names, err)

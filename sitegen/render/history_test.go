@@ -19,7 +19,8 @@ func TestMaskedPast(t *testing.T) {
 	}
 	in.History = in.History.Mask(func(string) string { return "someone" })
 	w := in.History.Fleet.Windows[2]
-	if len(w.Users) != 2 || w.Users[0].Name != "someone" || w.Users[1].Name != "" || math.Abs(w.Users[0].GPUHours+w.Users[1].GPUHours-total) > 1e-9 || w.Teams != nil {
+	if len(w.Users) != 2 || w.Users[0].Name != "someone" || w.Users[1].Name != "" ||
+		math.Abs(w.Users[0].GPUHours+w.Users[1].GPUHours-total) > 1e-9 || w.Teams != nil {
 		t.Errorf("masked: %+v, teams %+v", w.Users, w.Teams)
 	}
 	if again := boardtest.Remembered(boardtest.Lab()).History.Fleet.Windows[2]; again.Users[0].Name == "someone" {
@@ -33,7 +34,8 @@ func TestMaskedPast(t *testing.T) {
 func TestUnusedBookings(t *testing.T) {
 	in := boardtest.Remembered(boardtest.Lab())
 	b := in.Board
-	b.Bookings = []board.Booking{*boardtest.Booked("atlas", []int{4}, "eva", boardtest.Now.Add(-24*time.Hour), boardtest.Now.Add(24*time.Hour), "")}
+	b.Bookings = []board.Booking{*boardtest.Booked("atlas", []int{4}, "eva", boardtest.Now.Add(-24*time.Hour),
+		boardtest.Now.Add(24*time.Hour), "")}
 	span := &in.History.Hosts["atlas"].Spans[1]
 	span.From = boardtest.Now.Truncate(2 * time.Hour).Add(2*time.Hour - 7*24*time.Hour)
 	gpu := span.GPUs[b.Hosts[0].GPUs[4].Key()]
@@ -71,7 +73,9 @@ func TestUnusedBookingsOfManySlicesAreBounded(t *testing.T) {
 	}
 	past.Hosts["atlas"].Spans[1] = span
 	for i := range 400 { // those that come later were unused for longer
-		b.Bookings = append(b.Bookings, *boardtest.Booked("atlas", nil, fmt.Sprint("name", i), boardtest.Now.Add(-time.Duration(i+1)*10*time.Minute), time.Time{}, ""))
+		b.Bookings = append(b.Bookings,
+			*boardtest.Booked("atlas", nil, fmt.Sprint("name", i), boardtest.Now.Add(-time.Duration(i+1)*10*time.Minute),
+				time.Time{}, ""))
 	}
 	list := render.UnusedBookings(b, past)
 	if len(list) != 512 || list[0].Booking.Name != "name4" || list[0].Spare != 50*time.Minute {

@@ -8,7 +8,9 @@ import (
 )
 
 func TestTableIsAsWideAsItsCells(t *testing.T) {
-	table := text.Table{Width: 80, Gap: "  ", Columns: []text.Column{{Title: "who"}, {Title: "pid", Right: true}, {Title: "what"}}}
+	table := text.Table{
+		Width: 80, Gap: "  ", Columns: []text.Column{{Title: "who"}, {Title: "pid", Right: true}, {Title: "what"}},
+	}
 	rows := [][]string{{"日本", "7", "train.py"}, {"eva", "12345", ""}}
 	if !table.Fit(rows) {
 		t.Error("there is room for all of it, and something was made narrower")
@@ -21,7 +23,10 @@ func TestTableIsAsWideAsItsCells(t *testing.T) {
 }
 
 func TestTableTakesFromTheWidestColumnThatMayGive(t *testing.T) {
-	table := text.Table{Width: 16, Gap: "  ", More: "~", Columns: []text.Column{{Title: "fixed"}, {Title: "gives", Least: 3}, {Title: "little", Least: 6}}}
+	table := text.Table{
+		Width: 16, Gap: "  ", More: "~",
+		Columns: []text.Column{{Title: "fixed"}, {Title: "gives", Least: 3}, {Title: "little", Least: 6}},
+	}
 	rows := [][]string{{"12345", "abcdefghij", "abcdef"}}
 	if table.Fit(rows) {
 		t.Error("there is no room for all of it, and nothing was made narrower")

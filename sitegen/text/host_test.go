@@ -79,7 +79,9 @@ func TestTextOfAHostIsStableBetweenSnapshots(t *testing.T) {
 }
 
 func TestTextOfAHostThatNeverCame(t *testing.T) {
-	in := render.Input{Board: &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{{Name: "nova", State: board.Never}}}}
+	in := render.Input{Board: &board.Board{
+		GeneratedAt: boardtest.Now, Hosts: []board.Host{{Name: "nova", State: board.Never}},
+	}}
 	text := textHosts(in)["hosts/nova/status.txt"]
 	if !strings.HasPrefix(text, "nova: 0 of 0 GPUs free, never heard of\n") || strings.Contains(text, "0001") {
 		t.Errorf("%s", text)

@@ -61,7 +61,8 @@ func TestListGoldens(t *testing.T) {
 // Whatever a node says about itself, no line is wider than asked and nothing in
 // it is obeyed by a terminal; colours change no word.
 func TestListKeepsItsWidth(t *testing.T) {
-	for _, evil := range []string{boardtest.Evil, strings.Repeat("日本語", 40), strings.Repeat("🚀", 30), "e\u0301" + strings.Repeat("\u0301", 50), ""} {
+	for _, evil := range []string{boardtest.Evil, strings.Repeat("日本語", 40), strings.Repeat("🚀", 30),
+		"e\u0301" + strings.Repeat("\u0301", 50), ""} {
 		b := boardtest.Hostile(boardtest.Lab(), evil).Board
 		for _, width := range []int{60, 80, 120, 200, 1000} {
 			for bits := range 4 {
@@ -73,14 +74,16 @@ func TestListKeepsItsWidth(t *testing.T) {
 						t.Fatalf("a blank at the end of %q", line)
 					}
 				}
-				if plain := listText(t, b, Options{Width: width, ASCII: opt.ASCII}); opt.Color && textColors.ReplaceAllString(s, "") != plain {
+				if plain := listText(t, b, Options{Width: width, ASCII: opt.ASCII}); opt.Color &&
+					textColors.ReplaceAllString(s, "") != plain {
 					t.Fatalf("the coloured list says something else:\n%s\n%s", s, plain)
 				}
 			}
 		}
 		for i := range b.Hosts {
 			for j := range b.Hosts[i].GPUs {
-				if why := Why(b, &b.Hosts[i].GPUs[j], Options{}); strings.ContainsFunc(why, func(r rune) bool { return r == '\n' || boardtest.Obeyed(r) }) {
+				if why := Why(b, &b.Hosts[i].GPUs[j], Options{}); strings.ContainsFunc(why,
+					func(r rune) bool { return r == '\n' || boardtest.Obeyed(r) }) {
 					t.Fatalf("%q", why)
 				}
 			}
@@ -90,8 +93,9 @@ func TestListKeepsItsWidth(t *testing.T) {
 
 func TestMarks(t *testing.T) {
 	want := map[board.State]string{
-		board.Free: "[ ]", board.Booked: "[~]", board.InUse: "[~]", board.Busy: "[~]", board.Contested: "[~]", board.Drained: "[~]",
-		board.Stuck: "[!]", board.Lost: "[!]", board.Unknown: "[!]",
+		board.Free: "[ ]", board.Booked: "[~]", board.InUse: "[~]", board.Busy: "[~]", board.Contested: "[~]",
+		board.Drained: "[~]",
+		board.Stuck:   "[!]", board.Lost: "[!]", board.Unknown: "[!]",
 	}
 	for _, s := range board.States() {
 		if listMark(s) != want[s] {
@@ -103,8 +107,14 @@ func TestMarks(t *testing.T) {
 func TestReasonInTheList(t *testing.T) {
 	b := &board.Board{GeneratedAt: boardtest.Now}
 	dead, alive := false, true
-	ann := board.Process{Process: snapshot.Process{PID: 7, User: "ann", Program: "train.py", Type: snapshot.Compute, Alive: &alive}, Person: "ann", Computes: true}
-	gone := board.Process{Process: snapshot.Process{PID: 9305, Type: snapshot.Compute, Alive: &dead, Children: []snapshot.Child{{PID: 9400, User: "bob"}, {PID: 9401, User: "root"}}}}
+	ann := board.Process{
+		Process: snapshot.Process{PID: 7, User: "ann", Program: "train.py", Type: snapshot.Compute, Alive: &alive},
+		Person:  "ann", Computes: true,
+	}
+	gone := board.Process{Process: snapshot.Process{
+		PID: 9305, Type: snapshot.Compute, Alive: &dead,
+		Children: []snapshot.Child{{PID: 9400, User: "bob"}, {PID: 9401, User: "root"}},
+	}}
 	eva := boardtest.Booked("gpu01", []int{0}, "eva", boardtest.At(0, -1, 0), boardtest.At(0, 2, 0), "sweep")
 	for _, c := range []struct {
 		name string
@@ -112,20 +122,36 @@ func TestReasonInTheList(t *testing.T) {
 		want string
 	}{
 		{"free", board.GPU{State: board.Free}, ""},
-		{"free for a while", board.GPU{State: board.Free, Next: eva, FreeUntil: boardtest.At(0, 2, 0)}, "free until 11:42, then booked by eva"},
-		{"busy", board.GPU{State: board.Busy, Processes: []board.Process{ann, ann}, Since: boardtest.At(-2, -1, 0)}, "busy: ann (train.py), for 2 days"},
-		{"busy, by whom nobody knows", board.GPU{State: board.Busy, Reason: board.ReasonUtilization}, "busy: unknown: busy, user unknown"},
-		{"its memory is in use, by whom nobody knows", board.GPU{State: board.InUse, Reason: board.ReasonMemory, Booking: eva}, "in-use: unknown: memory in use, user unknown; booked by eva until 11:42 (sweep)"},
-		{"a process without a user", board.GPU{State: board.Busy, Processes: []board.Process{{Process: snapshot.Process{PID: 7, Program: "train.py"}, Computes: true}}}, "busy: unknown (train.py)"},
+		{"free for a while", board.GPU{State: board.Free, Next: eva, FreeUntil: boardtest.At(0, 2, 0)},
+			"free until 11:42, then booked by eva"},
+		{"busy", board.GPU{State: board.Busy, Processes: []board.Process{ann, ann}, Since: boardtest.At(-2, -1, 0)},
+			"busy: ann (train.py), for 2 days"},
+		{"busy, by whom nobody knows", board.GPU{State: board.Busy, Reason: board.ReasonUtilization},
+			"busy: unknown: busy, user unknown"},
+		{"its memory is in use, by whom nobody knows",
+			board.GPU{State: board.InUse, Reason: board.ReasonMemory, Booking: eva},
+			"in-use: unknown: memory in use, user unknown; booked by eva until 11:42 (sweep)"},
+		{"a process without a user",
+			board.GPU{State: board.Busy, Processes: []board.Process{{
+				Process: snapshot.Process{PID: 7, Program: "train.py"}, Computes: true,
+			}}}, "busy: unknown (train.py)"},
 		{"an error", board.GPU{State: board.Lost, Reason: board.ReasonError}, "lost: the driver reports an error"},
-		{"row remapping failed", board.GPU{State: board.Lost, Reason: board.ReasonRemap}, "lost: faulty memory: row remapping failed"},
-		{"errors", board.GPU{State: board.Lost, Reason: board.ReasonECC}, "lost: uncorrectable memory errors; reset the GPU to repair"},
+		{"row remapping failed", board.GPU{State: board.Lost, Reason: board.ReasonRemap},
+			"lost: faulty memory: row remapping failed"},
+		{"errors", board.GPU{State: board.Lost, Reason: board.ReasonECC},
+			"lost: uncorrectable memory errors; reset the GPU to repair"},
 		{"booked", board.GPU{State: board.Booked, Booking: eva}, "booked by eva until 11:42 (sweep)"},
-		{"booked for ever", board.GPU{State: board.Booked, Booking: boardtest.Booked("gpu01", nil, "eva", time.Time{}, time.Time{}, "")}, "booked by eva with no end"},
-		{"contested", board.GPU{State: board.Contested, Processes: []board.Process{ann}, Booking: eva}, "contested: ann (train.py); booked by eva until 11:42 (sweep)"},
-		{"stuck", board.GPU{State: board.Stuck, Processes: []board.Process{gone}}, "stuck: its memory belongs to pid 9305 (unknown), which has ended; stop what it left running: 9400 (bob), 9401 (unknown (root))"},
+		{"booked for ever",
+			board.GPU{State: board.Booked, Booking: boardtest.Booked("gpu01", nil, "eva", time.Time{}, time.Time{}, "")},
+			"booked by eva with no end"},
+		{"contested", board.GPU{State: board.Contested, Processes: []board.Process{ann}, Booking: eva},
+			"contested: ann (train.py); booked by eva until 11:42 (sweep)"},
+		{"stuck", board.GPU{State: board.Stuck, Processes: []board.Process{gone}},
+			"stuck: its memory belongs to pid 9305 (unknown), which has ended; stop what it left running: 9400 (bob), 9401 " +
+				"(unknown (root))"},
 		{"stuck without a process", board.GPU{State: board.Stuck}, "stuck: memory in use, but no process is listed"},
-		{"lost", board.GPU{State: board.Lost, GPU: snapshot.GPU{HealthReason: "GPU is lost"}}, `lost: the driver says: "GPU is lost"`},
+		{"lost", board.GPU{State: board.Lost, GPU: snapshot.GPU{HealthReason: "GPU is lost"}},
+			`lost: the driver says: "GPU is lost"`},
 		{"missing", board.GPU{State: board.Lost, Reason: board.ReasonMissing}, "lost: the driver does not list it"},
 		{"unknown", board.GPU{State: board.Unknown, Reason: "new-reason"}, "unknown: new-reason"},
 		{"drained", board.GPU{State: board.Drained, Booking: eva}, "maintenance; booked by eva until 11:42 (sweep)"},
@@ -139,15 +165,18 @@ func TestReasonInTheList(t *testing.T) {
 
 func TestAgo(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "just now", -time.Hour: "just now", 999 * time.Millisecond: "just now", time.Second: "1 second ago", 59 * time.Second: "59 seconds ago",
-		time.Minute: "1 minute ago", 119 * time.Minute: "1 hour ago", 47 * time.Hour: "1 day ago", 48 * time.Hour: "2 days ago",
+		0: "just now", -time.Hour: "just now", 999 * time.Millisecond: "just now", time.Second: "1 second ago",
+		59 * time.Second: "59 seconds ago",
+		time.Minute:      "1 minute ago", 119 * time.Minute: "1 hour ago", 47 * time.Hour: "1 day ago",
+		48 * time.Hour:       "2 days ago",
 		364 * 24 * time.Hour: "364 days ago", 800 * 24 * time.Hour: "2 years ago",
 	} {
 		if got := ago(d); got != want {
 			t.Errorf("%s: %q, want %q", d, got, want)
 		}
 	}
-	if long, short := inUnits(90*time.Minute, false), inUnits(50*time.Hour, true); long != "1 hour" || short != "2 d" || inUnits(0, true) != "" {
+	if long, short := inUnits(90*time.Minute, false), inUnits(50*time.Hour, true); long != "1 hour" || short != "2 d" ||
+		inUnits(0, true) != "" {
 		t.Errorf("%q, %q, %q", long, short, inUnits(0, true))
 	}
 }
@@ -159,7 +188,8 @@ func TestListNamesEachOnce(t *testing.T) {
 	g := &b.Hosts[0].GPUs[0]
 	g.Processes = append(g.Processes, g.Processes[0], g.Processes[0])
 	g.Processes[len(g.Processes)-1].PID++
-	if s := listText(t, b, Options{Width: 200}); !strings.Contains(s, "  991,992  ") || strings.Contains(s, "lea,lea") || strings.Contains(s, "render,render") {
+	if s := listText(t, b, Options{Width: 200}); !strings.Contains(s, "  991,992  ") || strings.Contains(s, "lea,lea") ||
+		strings.Contains(s, "render,render") {
 		t.Error(s)
 	}
 }

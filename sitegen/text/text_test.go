@@ -79,7 +79,8 @@ func textCheck(t testing.TB, s string, opt Options) {
 }
 
 func TestStatusKeepsItsWidth(t *testing.T) {
-	evils := []string{boardtest.Evil, strings.Repeat("日本語", 40), "e\u0301" + strings.Repeat("\u0301", 50), strings.Repeat("🚀", 30), "Père Noël", ""}
+	evils := []string{boardtest.Evil, strings.Repeat("日本語", 40), "e\u0301" + strings.Repeat("\u0301", 50),
+		strings.Repeat("🚀", 30), "Père Noël", ""}
 	for _, evil := range evils {
 		in := boardtest.Hostile(boardtest.Lab(), evil)
 		in.Board.Hosts[0].Name = "a" + strings.Repeat("long-", 40)
@@ -149,7 +150,12 @@ func (brokenPipe) Write([]byte) (int, error) { return 0, errPipe }
 // TestStatusSaysWhyAHostIsUnread: without a GPU, and without news because its drop cannot be read.
 func TestStatusSaysWhyAHostIsUnread(t *testing.T) {
 	hosts := []board.Host{
-		{Name: "a", State: board.Up, Problems: []snapshot.Problem{{Code: "host:load", Message: "no load"}, {Code: "smi:driver-not-loaded", Message: "the driver is not loaded"}}},
+		{
+			Name: "a", State: board.Up,
+			Problems: []snapshot.Problem{{Code: "host:load", Message: "no load"}, {
+				Code: "smi:driver-not-loaded", Message: "the driver is not loaded",
+			}},
+		},
 		{Name: "b", State: board.Never, Problems: []snapshot.Problem{{Code: "bad:gzip", Message: "the file is cut"}}},
 	}
 	got := textStatus(t, &board.Board{GeneratedAt: boardtest.Now, Hosts: hosts}, Options{ASCII: true, Width: 100})
