@@ -52,7 +52,7 @@ func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in 
 	aliases, _, problems := g.people()
 	in.Problems = append(in.Problems, problems...)
 	in.Person = aliases.Canonical
-	options := booking.Options{Aliases: aliases, Now: now, DayStarts: g.opt.DayStarts}
+	options := booking.Options{Aliases: aliases, Now: now}
 	var reading sync.WaitGroup
 	var unkept error
 	reading.Go(func() { // while the drops are read: a file of thousands of bookings takes as long as they do
@@ -144,7 +144,7 @@ func code(err error) string {
 // zoneChange reports that another zone of comments.json moves bookings, until none is moved any more. The file does
 // not say which times are meant, so a person has to choose.
 func (g *Generator) zoneChange(mem *memory, opts booking.Options) []snapshot.Problem {
-	now := g.opt.BookingZone
+	now := g.opt.BookingZone.Location
 	if mem.BookingZone == "" {
 		mem.BookingZone = now.String()
 	}
@@ -155,7 +155,7 @@ func (g *Generator) zoneChange(mem *memory, opts booking.Options) []snapshot.Pro
 	if err != nil {
 		return nil
 	}
-	moves, err := booking.Open(g.opt.Comments, now).Moved(was, opts)
+	moves, err := booking.Open(g.opt.Comments, g.opt.BookingZone).Moved(was, opts)
 	if err != nil {
 		return nil // the file is broken, and the calendar says so
 	}

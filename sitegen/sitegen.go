@@ -72,9 +72,7 @@ type Options struct {
 	Legacy     string
 	LegacyZone *time.Location
 	// BookingZone is where the times in comments.json are; nil for the site's zone.
-	BookingZone *time.Location
-	// DayStarts is that of [booking.Options].
-	DayStarts bool
+	BookingZone booking.Zone
 	// Announcer carries out what happened; nil for a feed and nothing else.
 	Announcer Announcer
 	// Pretend is for a generation at a moment that is not now: it finds no
@@ -153,7 +151,7 @@ func (o *Options) complete() error {
 		o.IdlePercent = 5
 	}
 	o.About = o.About.WithDefaults()
-	o.BookingZone = cmp.Or(o.BookingZone, o.About.Zone)
+	o.BookingZone.Location = cmp.Or(o.BookingZone.Location, o.About.Zone)
 	o.LegacyZone = cmp.Or(o.LegacyZone, o.About.Zone)
 	return nil
 }

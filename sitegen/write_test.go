@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
@@ -52,14 +53,14 @@ func TestDefaults(t *testing.T) {
 	for _, tt := range []struct{ given, want Options }{
 		{Options{}, Options{
 			Comments: in("data/comments.json"), Aliases: in("data/aliases.csv"), IdleWindow: 30 * time.Minute, IdlePercent: 5,
-			BookingZone: time.UTC, LegacyZone: time.UTC,
+			BookingZone: booking.Zone{Location: time.UTC}, LegacyZone: time.UTC,
 		}},
 		{Options{
-			Comments: "c", Aliases: "a", IdleWindow: time.Hour, IdlePercent: 20, BookingZone: time.Local, LegacyZone: time.Local,
+			Comments: "c", Aliases: "a", IdleWindow: time.Hour, IdlePercent: 20, BookingZone: booking.Zone{Location: time.Local}, LegacyZone: time.Local,
 			Public: "public",
 		},
 			Options{
-				Comments: "c", Aliases: "a", IdleWindow: time.Hour, IdlePercent: 20, BookingZone: time.Local,
+				Comments: "c", Aliases: "a", IdleWindow: time.Hour, IdlePercent: 20, BookingZone: booking.Zone{Location: time.Local},
 				LegacyZone: time.Local, Public: in("public"),
 			}},
 	} {

@@ -21,7 +21,7 @@ func BenchmarkBook(b *testing.B) {
 	data := []byte(text + "}}")
 	b.Run("policy", func(b *testing.B) {
 		for b.Loop() {
-			p := Policy{Login: "eva", Person: "eva", Now: now, Zone: time.UTC, FileZone: In(time.UTC)}
+			p := Policy{Login: "eva", Person: "eva", Now: now, Zone: time.UTC, FileZone: Zone{Location: time.UTC}}
 			if _, err := p.Book(data, Booking{Host: "gpu09", Target: Target{Index: 0}, From: now, Until: now.Add(time.Hour)}); err != nil {
 				b.Fatal(err)
 			}
@@ -29,11 +29,11 @@ func BenchmarkBook(b *testing.B) {
 	})
 	b.Run("file", func(b *testing.B) {
 		for b.Loop() {
-			f := Open(filepath.Join(b.TempDir(), "comments.json"), time.UTC)
+			f := Open(filepath.Join(b.TempDir(), "comments.json"), Zone{Location: time.UTC})
 			if err := f.stageAs(f.path, data, time.Time{}); err != nil {
 				b.Fatal(err)
 			}
-			p := Policy{Login: "eva", Person: "eva", Now: now, Zone: time.UTC, FileZone: In(time.UTC)}
+			p := Policy{Login: "eva", Person: "eva", Now: now, Zone: time.UTC, FileZone: Zone{Location: time.UTC}}
 			if err := f.Update(b.Context(), testBy, func(data []byte) ([]byte, error) {
 				c, err := p.Book(data, Booking{Host: "gpu09", Target: Target{Index: 0}, From: now, Until: now.Add(time.Hour)})
 				return c.After, err

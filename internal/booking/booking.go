@@ -90,3 +90,12 @@ type Calendar struct {
 	Broken   bool
 	LastGood time.Time
 }
+
+// Mistake says what keeps a broken file from being changed, and where in it that is.
+func (c *Calendar) Mistake() string {
+	p := c.Problems[0]
+	if p.Line > 0 {
+		return p.Where() + ": " + p.Message
+	}
+	return p.Message
+}

@@ -11,7 +11,7 @@ import (
 )
 
 func TestReleaseAtTheBeginning(t *testing.T) {
-	zone := In(paris(t))
+	zone := Zone{Location: paris(t)}
 	got, b, err := Release([]byte(`{"a": [{"name": "x", "from": "2026-12-01 10:00"}]}`), zone, idOf(t, `{"a": [{"name": "x", "from": "2026-12-01 10:00"}]}`), at(t, "2026-12-01 10:00"))
 	if err != nil || string(got) != `{"a": [{}]}` || b.Name != "x" {
 		t.Errorf("%s, %+v, %v", got, b, err)
@@ -20,12 +20,12 @@ func TestReleaseAtTheBeginning(t *testing.T) {
 
 func idOf(t *testing.T, file string) string {
 	t.Helper()
-	return Parse("c", []byte(file), paris(t), Options{}).Bookings[0].ID
+	return Parse("c", []byte(file), Zone{Location: paris(t)}, Options{}).Bookings[0].ID
 }
 
 func TestExtendToAFractionOfASecond(t *testing.T) {
 	file := `{"a": [{"name": "x", "date": "2026-12-01"}]}`
-	_, b, err := Extend([]byte(file), In(paris(t)), idOf(t, file), at(t, "2026-12-03 10:00").Add(time.Second/2), at(t, friday))
+	_, b, err := Extend([]byte(file), Zone{Location: paris(t)}, idOf(t, file), at(t, "2026-12-03 10:00").Add(time.Second/2), at(t, friday))
 	if err != nil || !b.Until.Equal(at(t, "2026-12-03 10:00")) {
 		t.Errorf("%+v, %v", b, err)
 	}
@@ -33,14 +33,14 @@ func TestExtendToAFractionOfASecond(t *testing.T) {
 
 func TestAFullFileDoesNotGrow(t *testing.T) {
 	file := "{}//" + strings.Repeat("x", MaxFileBytes-10)
-	if _, _, err := Add([]byte(file), In(paris(t)), gpu("a", 0, "x", time.Time{})); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "beyond 4096 KiB: prune old bookings") {
+	if _, _, err := Add([]byte(file), Zone{Location: paris(t)}, gpu("a", 0, "x", time.Time{})); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "beyond 4096 KiB: prune old bookings") {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestNoBookingIsAddedBeyondTheMost(t *testing.T) {
 	file := `{"a": [[` + strings.Repeat(`{"name":"x"},`, MaxBookings) + `]]}`
-	if _, _, err := Add([]byte(file), In(paris(t)), gpu("b", 0, "x", time.Time{})); !errors.Is(err, errReadBack) {
+	if _, _, err := Add([]byte(file), Zone{Location: paris(t)}, gpu("b", 0, "x", time.Time{})); !errors.Is(err, errReadBack) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -51,7 +51,7 @@ func TestPruneKeepsWhatEndsThen(t *testing.T) {
 		before string
 		pruned int
 	}{{"2026-12-01 10:00", 0}, {"2026-12-01 10:01", 1}} {
-		if _, old, err := prune(file, paris(t), at(t, tc.before)); err != nil || len(old) != tc.pruned {
+		if _, old, err := prune(file, Zone{Location: paris(t)}, at(t, tc.before)); err != nil || len(old) != tc.pruned {
 			t.Errorf("before %s: %v, %v", tc.before, old, err)
 		}
 	}
@@ -60,14 +60,14 @@ func TestPruneKeepsWhatEndsThen(t *testing.T) {
 // An ID that somebody wrote may be the one that would be derived for another entry.
 func TestDerivedIDsAvoidWrittenOnes(t *testing.T) {
 	derived := idOf(t, `{"a": [{"name": "x"}]}`)
-	c := Parse("c", []byte(`{"a": {"0": {"name": "x"}, "1": {"name": "y", "id": "`+derived+`"}}}`), paris(t), Options{})
+	c := Parse("c", []byte(`{"a": {"0": {"name": "x"}, "1": {"name": "y", "id": "`+derived+`"}}}`), Zone{Location: paris(t)}, Options{})
 	if len(c.Bookings) != 2 || c.Bookings[1].ID != derived || c.Bookings[0].ID == derived {
 		t.Errorf("%+v", c.Bookings)
 	}
 }
 
 func TestReleaseKeepsCommentsAndBytes(t *testing.T) {
-	zone := In(paris(t))
+	zone := Zone{Location: paris(t)}
 	now := at(t, friday)
 	for _, tc := range []struct{ name, in, want string }{
 		{"a comment before the comma", `{"a": [[{"name": "x"} /* c */, {"name": "y", "from": "2027-01-01", "id": "y"}]]}`, `{"a": [[{"name": "x"} /* c */]]}`},
@@ -88,7 +88,7 @@ func TestOverlapsOfSeveralBookings(t *testing.T) {
 		{"name": "y", "from": "2026-12-02", "date": "2026-12-05"},
 		{"name": "x", "from": "2026-12-03", "date": "2026-12-12"},
 		{"name": "x", "from": "2026-12-04", "date": "2026-12-13"},
-		{"name": "z", "from": "2026-12-10", "date": "2026-12-11"}]]}`), paris(t), Options{})
+		{"name": "z", "from": "2026-12-10", "date": "2026-12-11"}]]}`), Zone{Location: paris(t)}, Options{})
 	if len(c.Problems) != 4 {
 		t.Errorf("problems:\n%s", problems(c.Problems))
 	}
@@ -100,7 +100,7 @@ func TestOverlapsOfThreePeople(t *testing.T) {
 		{"name": "x", "from": "2026-12-01", "date": "2026-12-20"},
 		{"name": "y", "from": "2026-12-02", "date": "2026-12-05"},
 		{"name": "z", "from": "2026-12-03", "date": "2026-12-10"},
-		{"name": "x", "from": "2026-12-08", "date": "2026-12-21"}]]}`), paris(t), Options{})
+		{"name": "x", "from": "2026-12-08", "date": "2026-12-21"}]]}`), Zone{Location: paris(t)}, Options{})
 	if len(c.Problems) != 3 {
 		t.Errorf("problems:\n%s", problems(c.Problems))
 	}
@@ -117,7 +117,7 @@ func TestBracketsInCommentsAndTextsAreNotOpen(t *testing.T) {
 }
 
 func TestAnEmptyFirstLineCounts(t *testing.T) {
-	if b := Parse("c", []byte("\n"+`{"a": [{"name": "x"}]}`), paris(t), Options{}).Bookings[0]; b.Line != 2 {
+	if b := Parse("c", []byte("\n"+`{"a": [{"name": "x"}]}`), Zone{Location: paris(t)}, Options{}).Bookings[0]; b.Line != 2 {
 		t.Errorf("line %d", b.Line)
 	}
 }
@@ -125,7 +125,7 @@ func TestAnEmptyFirstLineCounts(t *testing.T) {
 func TestAnEmptyFileThatCannotBeMadeIsAnError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "comments.json")
 	write("{}")(t, file)
-	if err := Open(file, nil).createEmpty(filepath.Join(file, "below")); !errors.Is(err, syscall.ENOTDIR) {
+	if err := Open(file, Zone{}).createEmpty(filepath.Join(file, "below")); !errors.Is(err, syscall.ENOTDIR) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -223,7 +223,7 @@ func TestMissingBracketIsFoundByIndentation(t *testing.T) {
 		{"saved by half", "{\n  \"gpu01\": {\n    \"0\": { \"name\": \"eve\" },\n", "2:12 never closed"},
 		{"on one line", `{ "gpu01": { "0": { "name": "eve" }, "gpu02": [] }`, "1:1 never closed"},
 	} {
-		cal := Parse("comments.json", []byte(tt.file), time.UTC, Options{})
+		cal := Parse("comments.json", []byte(tt.file), Zone{Location: time.UTC}, Options{})
 		at, what, _ := strings.Cut(tt.want, " ")
 		if len(cal.Problems) != 1 || cal.Problems[0].Where() != "comments.json:"+at || !strings.Contains(cal.Problems[0].Message, what) {
 			t.Errorf("%s: %+v, want %s", tt.name, cal.Problems, tt.want)

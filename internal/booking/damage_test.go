@@ -43,7 +43,7 @@ func TestDamageFreesNothing(t *testing.T) {
 				before, behind, _ := strings.Cut(file, "@")
 				zone, now := paris(t), at(t, friday)
 				load := func(content string) *Calendar {
-					return Parse("comments.json", []byte(content), zone, Options{Now: now})
+					return Parse("comments.json", []byte(content), Zone{Location: zone}, Options{Now: now})
 				}
 				good := load(before + text + behind)
 				if good.Broken || len(good.Bookings) == 0 {

@@ -36,12 +36,10 @@ type Zone struct {
 	// Offsets adds its offset to each time that is written, for programs that do not
 	// know the zone of the file.
 	Offsets bool
-	// DayStarts is that of [Options].
+	// DayStarts ends a booking by date alone when that day begins, as the older GPU Monitor's
+	// page did.
 	DayStarts bool
 }
-
-// In returns the Zone of times without offsets.
-func In(zone *time.Location) Zone { return Zone{Location: zone} }
 
 // Add writes bookings into the file, which may be empty. It returns the new content and
 // the bookings as they read there. Everything else keeps its bytes, encoding and line
@@ -198,7 +196,7 @@ func changeEnd(data []byte, zone Zone, id string, until, now time.Time, doing st
 	}
 	switch {
 	case f.OverAt(now):
-		return fail(overError(f.Booking, r.zone))
+		return fail(overError(f.Booking, r.zone.Location))
 	case f.Name == Unreadable:
 		return fail(fmt.Errorf("%w: correct line %d, column %d of the file first", ErrInvalid, f.Line, f.Col))
 	}
@@ -222,8 +220,8 @@ func changeEnd(data []byte, zone Zone, id string, until, now time.Time, doing st
 }
 
 // prune removes the bookings that ended before a time. The GPUs in lists keep their indices.
-func prune(data []byte, zone *time.Location, before time.Time) ([]byte, []Booking, error) {
-	r, err := editable(data, In(zone))
+func prune(data []byte, zone Zone, before time.Time) ([]byte, []Booking, error) {
+	r, err := editable(data, zone)
 	if err != nil {
 		return nil, nil, fmt.Errorf("pruning bookings: %w", err)
 	}
@@ -248,7 +246,7 @@ func prune(data []byte, zone *time.Location, before time.Time) ([]byte, []Bookin
 
 // editable reads a file for a change. One with an error of syntax is refused.
 func editable(data []byte, zone Zone) (*reading, error) {
-	r := read("comments.json", data, zone.Location, Options{DayStarts: zone.DayStarts})
+	r := read("comments.json", data, zone, Options{})
 	if r.blank() {
 		before := r.doc.text
 		after := "{\n}\n"
@@ -263,16 +261,15 @@ func editable(data []byte, zone Zone) (*reading, error) {
 		}
 		r = read(r.name, append(bytes.Clone(data), after...), r.zone, r.opts)
 	}
-	if r.cal.Broken {
-		return nil, r.refused()
-	}
-	r.offsets = zone.Offsets
-	return r, nil
+	return r, r.cal.changeable()
 }
 
-// refused is the error of a change to a broken file.
-func (r *reading) refused() error {
-	return fmt.Errorf("%w: %s: %s", ErrBroken, r.broken.Where(), r.broken.Message)
+// changeable returns an error that wraps [ErrBroken] for a broken file.
+func (c *Calendar) changeable() error {
+	if c.Broken {
+		return fmt.Errorf("%w: %s", ErrBroken, c.Mistake())
+	}
+	return nil
 }
 
 func lookup(data []byte, zone Zone, id string) (*reading, *found, error) {
@@ -315,8 +312,7 @@ func (r *reading) pack() ([]byte, *reading, error) {
 	}
 	after := read(r.name, out, r.zone, r.opts)
 	if after.cal.Broken {
-		return nil, nil, fmt.Errorf("checking the changed file: %s: %s", after.broken.Where(), after.broken.Message)
+		return nil, nil, fmt.Errorf("checking the changed file: %s", after.cal.Mistake())
 	}
-	after.offsets = r.offsets
 	return out, after, nil
 }

@@ -75,7 +75,7 @@ func TestAdd(t *testing.T) {
 		{"mark of UTF-8", "\xef\xbb\xbf{\"a\": [{\"name\": \"y\"}]}", gpu("a", 1, "Noël", time.Time{}), "\xef\xbb\xbf{\"a\": [{\"name\": \"y\"}, { \"name\": \"Noël\" }]}"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, added, err := Add([]byte(tc.in), In(paris(t)), tc.b)
+			got, added, err := Add([]byte(tc.in), Zone{Location: paris(t)}, tc.b)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,13 +116,13 @@ func TestAddRefuses(t *testing.T) {
 		{"an id that is taken", `{"a": [{"name": "y", "id": "i"}]}`, Booking{Host: "a", Target: Target{Index: 1}, Name: "x", ID: "i"}, ErrInvalid, "taken"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, _, err := Add([]byte(tc.in), In(paris(t)), tc.b)
+			_, _, err := Add([]byte(tc.in), Zone{Location: paris(t)}, tc.b)
 			if !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.part) {
 				t.Errorf("error %v", err)
 			}
 		})
 	}
-	_, _, err := Add([]byte("{\"a\": [{\"name\": \"Zo\xeb\"}]}"), In(paris(t)), gpu("a", 1, "李", until))
+	_, _, err := Add([]byte("{\"a\": [{\"name\": \"Zo\xeb\"}]}"), Zone{Location: paris(t)}, gpu("a", 1, "李", until))
 	var encoding *EncodingError
 	if !errors.As(err, &encoding) || encoding.Rune != '李' {
 		t.Errorf("error %v", err)
@@ -136,35 +136,35 @@ func TestExtendAndRelease(t *testing.T) {
 	now := at(t, "2026-11-20 10:30")
 	replace := func(old, with string) string { return strings.Replace(string(in), old, with, 1) }
 
-	got, b, err := Extend(in, In(zone), "i", at(t, "2026-12-03 10:00"), now)
+	got, b, err := Extend(in, Zone{Location: zone}, "i", at(t, "2026-12-03 10:00"), now)
 	if err != nil || string(got) != replace("2026-12-01 10:00", "2026-12-03 10:00") || !b.Until.Equal(at(t, "2026-12-03 10:00")) {
 		t.Errorf("extending: %v %+v\n%s", err, b, got)
 	}
-	got, _, err = Extend(in, In(zone), "i", time.Time{}, now)
+	got, _, err = Extend(in, Zone{Location: zone}, "i", time.Time{}, now)
 	if err != nil || string(got) != replace(`"2026-12-01 10:00"`, `""`) {
 		t.Errorf("leaving open: %v\n%s", err, got)
 	}
-	if _, _, err = Extend(in, In(zone), "i", at(t, "2026-12-03"), at(t, "2026-12-01 10:00")); !errors.Is(err, ErrOver) {
+	if _, _, err = Extend(in, Zone{Location: zone}, "i", at(t, "2026-12-03"), at(t, "2026-12-01 10:00")); !errors.Is(err, ErrOver) {
 		t.Errorf("extending what is over: %v", err)
 	}
-	if _, _, err = Extend(in, In(zone), "nobody", at(t, "2026-12-03"), now); !errors.Is(err, ErrNotFound) {
+	if _, _, err = Extend(in, Zone{Location: zone}, "nobody", at(t, "2026-12-03"), now); !errors.Is(err, ErrNotFound) {
 		t.Errorf("extending what is not there: %v", err)
 	}
-	if _, _, err = Extend(in, In(zone), "k", at(t, "2026-12-04"), now); !errors.Is(err, ErrInvalid) {
+	if _, _, err = Extend(in, Zone{Location: zone}, "k", at(t, "2026-12-04"), now); !errors.Is(err, ErrInvalid) {
 		t.Errorf("ending before the beginning: %v", err)
 	}
 
-	got, b, err = Release(in, In(zone), "j", now)
+	got, b, err = Release(in, Zone{Location: zone}, "j", now)
 	if err != nil || string(got) != replace(`"id":"j"`, `"id":"j", "date": "2026-11-20 10:30"`) || !b.Until.Equal(now) {
 		t.Errorf("releasing: %v %+v\n%s", err, b, got)
 	}
-	if _, _, err = Release(got, In(zone), "j", now); !errors.Is(err, ErrOver) {
+	if _, _, err = Release(got, Zone{Location: zone}, "j", now); !errors.Is(err, ErrOver) {
 		t.Errorf("releasing twice: %v", err)
 	}
-	if _, _, err = Extend(got, In(zone), "j", at(t, "2026-12-03"), now); !errors.Is(err, ErrOver) {
+	if _, _, err = Extend(got, Zone{Location: zone}, "j", at(t, "2026-12-03"), now); !errors.Is(err, ErrOver) {
 		t.Errorf("extending what was released: %v", err)
 	}
-	got, b, err = Release(in, In(zone), "k", now)
+	got, b, err = Release(in, Zone{Location: zone}, "k", now)
 	if err != nil || string(got) != replace(`, /* k */ {"name":"z","from":"2026-12-05","id":"k"}`, ` /* k */ `) || b.Name != "z" {
 		t.Errorf("releasing what has not begun: %v %+v\n%s", err, b, got)
 	}
@@ -175,7 +175,7 @@ func TestPrune(t *testing.T) {
 	in := "{\n  \"a\": {\n    \"0\": [\n      {\"name\": \"x\", \"date\": \"2018-01-01\"}, // x\n      {\"name\": \"y\", \"date\": \"2027-01-01\"},\n" +
 		"      {\"name\": \"z\", \"date\": \"2018-02-01\"},\n      {\"name\": \"z\", \"date\": \"2018-03-01\"}\n    ],\n    \"1\": {\"name\": \"x\", \"date\": \"2018-01-01\"}, // kept\n    \"2\": {\"name\": \"open\"}\n  }\n}\n"
 	want := "{\n  \"a\": {\n    \"0\": [\n      // x\n      {\"name\": \"y\", \"date\": \"2027-01-01\"}\n    ],\n    \"1\": {}, // kept\n    \"2\": {\"name\": \"open\"}\n  }\n}\n"
-	got, old, err := prune([]byte(in), zone, at(t, "2026-01-01"))
+	got, old, err := prune([]byte(in), Zone{Location: zone}, at(t, "2026-01-01"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestPrune(t *testing.T) {
 	if len(old) != 4 {
 		t.Errorf("archived %+v", old)
 	}
-	again, old, err := prune(got, zone, at(t, "2026-01-01"))
+	again, old, err := prune(got, Zone{Location: zone}, at(t, "2026-01-01"))
 	if err != nil || !bytes.Equal(again, got) || len(old) != 0 {
 		t.Errorf("pruning again: %v, %d archived\n%s", err, len(old), again)
 	}
@@ -196,14 +196,14 @@ func TestPrune(t *testing.T) {
 func editKeeps(t testing.TB, before []byte, b Booking) []byte {
 	t.Helper()
 	zone := paris(t)
-	after, added, err := Add(before, In(zone), b)
+	after, added, err := Add(before, Zone{Location: zone}, b)
 	if err != nil {
 		if errors.Is(err, ErrBroken) || errors.Is(err, ErrInvalid) || errors.As(err, new(*EncodingError)) {
 			return nil
 		}
 		t.Fatalf("adding to %q: %v", before, err)
 	}
-	had, has := read("c", before, zone, Options{}), read("c", after, zone, Options{})
+	had, has := read("c", before, Zone{Location: zone}, Options{}), read("c", after, Zone{Location: zone}, Options{})
 	if has.cal.Broken || had.doc.windows1252 && !has.doc.windows1252 && len(before) > 0 {
 		t.Fatalf("%q became %q", before, after)
 	}
@@ -295,22 +295,22 @@ func TestEditsKeepEverythingElse(t *testing.T) {
 			}
 			data = after
 		}
-		pruned, old, err := prune(data, zone, at(t, "2020-01-01"))
+		pruned, old, err := prune(data, Zone{Location: zone}, at(t, "2020-01-01"))
 		if err != nil {
 			rt.Fatalf("pruning %q: %v", data, err)
 		}
-		left := Parse("c", pruned, zone, Options{})
-		if had := len(Parse("c", data, zone, Options{}).Bookings); len(left.Bookings)+len(old) != had {
+		left := Parse("c", pruned, Zone{Location: zone}, Options{})
+		if had := len(Parse("c", data, Zone{Location: zone}, Options{}).Bookings); len(left.Bookings)+len(old) != had {
 			rt.Fatalf("pruning %q left %q: %d of %d and %d archived", data, pruned, len(left.Bookings), had, len(old))
 		}
 		now := at(t, "2026-11-20 10:30")
 		for _, b := range left.Bookings {
 			if b.Until.IsZero() || b.Until.After(now) {
-				released, _, err := Release(pruned, In(zone), b.ID, now)
+				released, _, err := Release(pruned, Zone{Location: zone}, b.ID, now)
 				if err != nil {
 					rt.Fatalf("releasing %+v in %q: %v", b, pruned, err)
 				}
-				for _, x := range Parse("c", released, zone, Options{}).Bookings {
+				for _, x := range Parse("c", released, Zone{Location: zone}, Options{}).Bookings {
 					if x.ID == b.ID && x.Name == b.Name && (x.Until.IsZero() || x.Until.After(now)) && x.Until.Equal(b.Until) && x.From.Equal(b.From) && len(left.Bookings) == 1 {
 						rt.Fatalf("%+v was not released in %q", x, released)
 					}
@@ -348,7 +348,7 @@ func BenchmarkParse1000(b *testing.B) {
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if c := Parse("comments.json", data, zone, Options{}); len(c.Bookings) != 1000 || len(c.Problems) > 0 {
+		if c := Parse("comments.json", data, Zone{Location: zone}, Options{}); len(c.Bookings) != 1000 || len(c.Problems) > 0 {
 			b.Fatalf("%d bookings, problems:\n%s", len(c.Bookings), problems(c.Problems))
 		}
 	}
@@ -378,7 +378,7 @@ func TestEditsWhereAHostIsThereTwice(t *testing.T) {
 	data := []byte(before)
 	for _, target := range []int{0, 1, 2, 7} {
 		for _, host := range []string{"a", "b"} {
-			next, added, err := Add(data, In(zone), Booking{Host: host, Target: Target{Index: target}, Name: "new"})
+			next, added, err := Add(data, Zone{Location: zone}, Booking{Host: host, Target: Target{Index: target}, Name: "new"})
 			if err != nil || added[0].Host != host || added[0].Target.Index != target {
 				t.Fatalf("adding to %s %d: %v, %v\n%s", host, target, added, err, data)
 			}
@@ -386,17 +386,17 @@ func TestEditsWhereAHostIsThereTwice(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"one", "two", "three", "four"} {
-		next, released, err := Release(data, In(zone), id, now)
+		next, released, err := Release(data, Zone{Location: zone}, id, now)
 		if err != nil || released.ID != id || !released.Until.Equal(now) {
 			t.Fatalf("releasing %s: %v, %v", id, released, err)
 		}
 		data = next
 	}
-	next, old, err := prune(data, zone, now.Add(time.Hour))
+	next, old, err := prune(data, Zone{Location: zone}, now.Add(time.Hour))
 	if err != nil || len(old) != 4 {
 		t.Fatalf("pruned %v, %v", old, err)
 	}
-	c := Parse("c", next, zone, Options{})
+	c := Parse("c", next, Zone{Location: zone}, Options{})
 	if len(c.Bookings) != 8 {
 		t.Errorf("%d bookings are left, want the 8 that were added\n%s", len(c.Bookings), next)
 	}

@@ -182,7 +182,7 @@ func (r *reading) moment(s slot, v *hujson.Value, end bool) time.Time {
 		r.hostProblem("booking:ambiguous", v, s, note)
 	case latest.After(t) && latest.After(r.opts.Now):
 		r.hostProblem("booking:date", v, s, fmt.Sprintf("%s may have lost a digit, so the booking counts until %s: write every month, day and hour with two digits, as in \"2026-12-01 08:00\"",
-			quote(text), latest.In(r.zone).Format("2006-01-02 15:04")))
+			quote(text), latest.In(r.zone.Location).Format("2006-01-02 15:04")))
 		return latest
 	}
 	return t
@@ -190,10 +190,10 @@ func (r *reading) moment(s slot, v *hujson.Value, end bool) time.Time {
 
 // date parses a date of an entry. The latest is, for an end, what [latestMeant] says.
 func (r *reading) date(text string, end bool) (t, latest time.Time, note string, err error) {
-	t, note, err = parseAbsolute(text, r.zone, end)
-	if end && r.opts.DayStarts {
-		if _, _, timed := parseAbsolute(text+" 00:00", r.zone, true); timed == nil {
-			t, note, err = parseAbsolute(text, r.zone, false)
+	t, note, err = parseAbsolute(text, r.zone.Location, end)
+	if end && r.zone.DayStarts {
+		if _, _, timed := parseAbsolute(text+" 00:00", r.zone.Location, true); timed == nil {
+			t, note, err = parseAbsolute(text, r.zone.Location, false)
 		}
 	}
 	if end && err == nil {

@@ -32,7 +32,7 @@ var (
 type File struct {
 	path  string // without symbolic links
 	link  string // the path that was named, if that is a symbolic link
-	zone  *time.Location
+	zone  Zone
 	state string // where a generator keeps its copy of the last good content; "" for nowhere
 
 	// exchange and step are replaced by tests: step is called before each
@@ -42,9 +42,9 @@ type File struct {
 }
 
 // Open returns the File at a path. The file may be missing, its directory must exist.
-// zone is that of the times in it, nil for UTC.
-func Open(path string, zone *time.Location) *File {
-	f := &File{path: path, zone: cmp.Or(zone, time.UTC), exchange: exchange, step: func(string) {}}
+func Open(path string, zone Zone) *File {
+	zone.Location = cmp.Or(zone.Location, time.UTC)
+	f := &File{path: path, zone: zone, exchange: exchange, step: func(string) {}}
 	if _, err := os.Readlink(path); err == nil {
 		f.link = path
 	}

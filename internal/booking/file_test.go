@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	case "sleeper":
-		_, err := Open(os.Getenv("BOOKING_TEST_FILE"), nil).lock(context.Background())
+		_, err := Open(os.Getenv("BOOKING_TEST_FILE"), Zone{}).lock(context.Background())
 		fmt.Println("locked", err)
 		_, _ = bufio.NewReader(os.Stdin).ReadByte()
 		os.Exit(0)
@@ -70,10 +70,10 @@ func keepTrying(f *File, edit func([]byte) ([]byte, error)) error {
 }
 
 func makeBookings(file, name string, n int) error {
-	f := Open(file, nil)
+	f := Open(file, Zone{})
 	for i := range n {
 		err := keepTrying(f, func(data []byte) ([]byte, error) {
-			next, _, err := Add(data, In(time.UTC), Booking{Host: "a", Target: Target{Index: i % 8}, Name: name, Comment: fmt.Sprintf("%s-%d", name, i)})
+			next, _, err := Add(data, Zone{Location: time.UTC}, Booking{Host: "a", Target: Target{Index: i % 8}, Name: name, Comment: fmt.Sprintf("%s-%d", name, i)})
 			return next, err
 		})
 		if err != nil {
@@ -106,7 +106,7 @@ func TestEightEditorsLoseNothing(t *testing.T) {
 func TestFirstBookingsAtOnce(t *testing.T) {
 	for moment := 1; moment <= 2; moment++ {
 		file := filepath.Join(t.TempDir(), "comments.json")
-		f, looks, made := Open(file, nil), 0, false
+		f, looks, made := Open(file, Zone{}), 0, false
 		f.step = func(what string) {
 			if what != "last good" {
 				return
@@ -114,7 +114,7 @@ func TestFirstBookingsAtOnce(t *testing.T) {
 			if looks++; looks == moment {
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // f may hold the lock
 				defer cancel()
-				made = Open(file, nil).Update(ctx, testBy, func([]byte) ([]byte, error) { return []byte(byHand), nil }) == nil
+				made = Open(file, Zone{}).Update(ctx, testBy, func([]byte) ([]byte, error) { return []byte(byHand), nil }) == nil
 			}
 		}
 		if err := f.Update(t.Context(), testBy, addProgram); err != nil {
@@ -135,7 +135,7 @@ func wantBookings(t *testing.T, file string, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Parse(file, data, time.UTC, Options{})
+	c := Parse(file, data, Zone{Location: time.UTC}, Options{})
 	seen := map[string]bool{}
 	for _, b := range c.Bookings {
 		seen[b.Comment] = true
@@ -147,13 +147,13 @@ func wantBookings(t *testing.T, file string, n int) {
 
 func TestGoroutinesShareAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "comments.json")
-	f := Open(file, nil)
+	f := Open(file, Zone{})
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
 			for k := range 5 {
 				if err := keepTrying(f, func(data []byte) ([]byte, error) {
-					next, _, err := Add(data, In(time.UTC), Booking{Host: "a", Name: "x", Comment: fmt.Sprintf("%d-%d", i, k)})
+					next, _, err := Add(data, Zone{Location: time.UTC}, Booking{Host: "a", Name: "x", Comment: fmt.Sprintf("%d-%d", i, k)})
 					return next, err
 				}); err != nil {
 					t.Error(err)
@@ -166,7 +166,7 @@ func TestGoroutinesShareAFile(t *testing.T) {
 }
 
 func addProgram(data []byte) ([]byte, error) {
-	next, _, err := Add(data, In(time.UTC), Booking{Host: "a", Name: "program"})
+	next, _, err := Add(data, Zone{Location: time.UTC}, Booking{Host: "a", Name: "program"})
 	return next, err
 }
 
@@ -177,7 +177,7 @@ func wantBoth(t *testing.T, when, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := briefs(Parse("c", data, time.UTC, Options{}), time.UTC), "a/0 program -..-\nb/0 hand -..-"; got != want {
+	if got, want := briefs(Parse("c", data, Zone{Location: time.UTC}, Options{}), time.UTC), "a/0 program -..-\nb/0 hand -..-"; got != want {
 		t.Errorf("%s: got\n%s\nwant\n%s", when, got, want)
 	}
 }
@@ -215,7 +215,7 @@ func TestHandEditAtAnyStep(t *testing.T) {
 					if before != "" {
 						write(before)(t, file)
 					}
-					f := Open(file, nil)
+					f := Open(file, Zone{})
 					if !exchanges {
 						f.exchange = func(string, string) error { return errors.ErrUnsupported }
 					}
@@ -253,7 +253,7 @@ func TestHandEditAtAnyStep(t *testing.T) {
 func TestHandEditWithoutExchangeOrLinks(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "comments.json")
 	write("{}")(t, file)
-	f := Open(file, nil)
+	f := Open(file, Zone{})
 	f.exchange = func(string, string) error { return errors.ErrUnsupported }
 	if err := os.MkdirAll(filepath.Join(f.beside(previousSuffix), "in the way of a link"), 0o755); err != nil {
 		t.Fatal(err)
@@ -276,7 +276,7 @@ func TestHandEditWithoutExchangeOrLinks(t *testing.T) {
 func TestTwoHandEdits(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "comments.json")
 	write("{}")(t, file)
-	f := Open(file, nil)
+	f := Open(file, Zone{})
 	exchanged := 0
 	f.step = func(what string) {
 		if what == "exchange" {
@@ -320,7 +320,7 @@ func TestRecover(t *testing.T) {
 		{"saved since", byHand, map[string]string{left: old}, byHand, old},
 		{"not yet replaced where nothing can be exchanged", old, map[string]string{left: new, previousSuffix: old}, old, old},
 	} {
-		f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
+		f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{})
 		write(tc.stands)(t, f.path)
 		for suffix, content := range tc.left {
 			write(content)(t, f.beside(suffix))
@@ -348,7 +348,7 @@ func TestRecover(t *testing.T) {
 // Somebody who copies a file into place over a network empties it first.
 // Whoever had a lock that was replaced may complete the change while the next one looks at it.
 func TestRecoverWhatIsGoneMeanwhile(t *testing.T) {
-	f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{})
 	write("{}")(t, f.path)
 	left := exchangeSuffix + fingerprint([]byte("{}")) + "." + fingerprint(nil)
 	if err := os.Symlink("gone", f.beside(left)); err != nil { // listed, and not there when it is read
@@ -362,7 +362,7 @@ func TestRecoverWhatIsGoneMeanwhile(t *testing.T) {
 func TestUpdateWaitsForASave(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "comments.json")
 	write("")(t, file)
-	f := Open(file, nil)
+	f := Open(file, Zone{})
 	reads := 0
 	f.step = func(what string) {
 		if what == "read" {
@@ -380,7 +380,7 @@ func TestUpdateWaitsForASave(t *testing.T) {
 func TestEmptyFileIsReadSeveralTimes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "comments.json")
 	write("")(t, file)
-	f, reads := Open(file, nil), 0
+	f, reads := Open(file, Zone{}), 0
 	f.step = func(what string) {
 		if what == "read" {
 			reads++
@@ -400,7 +400,7 @@ func TestUpdateKeepsLinkModeAndWhatWasThere(t *testing.T) {
 	if err := os.Symlink("real.json", file); err != nil {
 		t.Fatal(err)
 	}
-	if err := Open(file, nil).Update(context.Background(), testBy, func([]byte) ([]byte, error) { return []byte(`{"a": []}`), nil }); err != nil {
+	if err := Open(file, Zone{}).Update(context.Background(), testBy, func([]byte) ([]byte, error) { return []byte(`{"a": []}`), nil }); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(file)
@@ -426,7 +426,7 @@ func TestUpdateRefusesWhatIsNoFile(t *testing.T) {
 			if err := plant(filepath.Join(dir, name)); err != nil {
 				t.Fatal(err)
 			}
-			if err := Open(filepath.Join(dir, "comments.json"), nil).Update(context.Background(), testBy, addProgram); err == nil {
+			if err := Open(filepath.Join(dir, "comments.json"), Zone{}).Update(context.Background(), testBy, addProgram); err == nil {
 				t.Errorf("%s is a %s, and a booking was made", name, kind)
 			}
 		}
@@ -435,7 +435,7 @@ func TestUpdateRefusesWhatIsNoFile(t *testing.T) {
 	if err := os.Symlink("elsewhere", filepath.Join(dir, ".comments.json.lock")); err != nil {
 		t.Fatal(err)
 	}
-	if err := Open(filepath.Join(dir, "comments.json"), nil).Update(context.Background(), testBy, addProgram); err == nil {
+	if err := Open(filepath.Join(dir, "comments.json"), Zone{}).Update(context.Background(), testBy, addProgram); err == nil {
 		t.Error("a lock that is a symbolic link was followed")
 	}
 }
@@ -444,12 +444,12 @@ func TestDeleteVersusExtend(t *testing.T) {
 	zone := paris(t)
 	now := at(t, "2026-11-20 10:30")
 	data := []byte(`{"a": [{"name": "x", "date": "2026-12-01 10:00"}]}`)
-	id := Parse("c", data, zone, Options{}).Bookings[0].ID
-	released, _, err := Release(data, In(zone), id, now)
+	id := Parse("c", data, Zone{Location: zone}, Options{}).Bookings[0].ID
+	released, _, err := Release(data, Zone{Location: zone}, id, now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Extend(released, In(zone), id, at(t, "2026-12-03"), now); !errors.Is(err, ErrOver) {
+	if _, _, err := Extend(released, Zone{Location: zone}, id, at(t, "2026-12-03"), now); !errors.Is(err, ErrOver) {
 		t.Errorf("a released booking came back: %v", err)
 	}
 }
@@ -457,7 +457,7 @@ func TestDeleteVersusExtend(t *testing.T) {
 func TestUpdateReturnsTheErrorOfTheEdit(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "comments.json")
 	want := errors.New("no")
-	if err := Open(file, nil).Update(context.Background(), testBy, func([]byte) ([]byte, error) { return nil, want }); !errors.Is(err, want) {
+	if err := Open(file, Zone{}).Update(context.Background(), testBy, func([]byte) ([]byte, error) { return nil, want }); !errors.Is(err, want) {
 		t.Errorf("error %v", err)
 	}
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {

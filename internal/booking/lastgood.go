@@ -29,7 +29,7 @@ const LastGoodName = "comments.last-good.json"
 // If the file has an error of syntax, cannot be read, or is empty or missing although
 // there were bookings, the calendar has the bookings of the newest copy instead. The
 // calendar is never nil. The error is only about the copy in stateDir.
-func Load(path, stateDir string, zone *time.Location, opts Options) (*Calendar, error) {
+func Load(path, stateDir string, zone Zone, opts Options) (*Calendar, error) {
 	f := Open(path, zone).WithCopy(stateDir)
 	data, cal := f.load(opts)
 	if cal.Broken || data == nil {
@@ -76,8 +76,15 @@ func (f *File) read(opts Options) ([]byte, *Calendar) {
 	if data == nil && err == nil && !isDir(filepath.Dir(f.path)) {
 		err = unix.ENOENT
 	}
+	cal, _ := f.judge(data, err, opts)
+	return data, cal
+}
+
+// judge reads what [File.Read] returned. Where that is broken, or empty although there were bookings, those of the
+// last good content count. good is the path of that content; "" for none.
+func (f *File) judge(data []byte, err error, opts Options) (cal *Calendar, good string) {
 	r := read(f.path, data, f.zone, opts)
-	cal := r.cal
+	cal = r.cal
 	if err != nil {
 		cal.Broken = true
 		cal.Problems = []snapshot.Problem{{Code: "booking:unreadable", File: cal.File,
@@ -88,17 +95,14 @@ func (f *File) read(opts Options) ([]byte, *Calendar) {
 		}
 	}
 	if !cal.Broken && !r.blank() {
-		return data, cal
+		return cal, ""
 	}
-	path, good, at := f.lastGood()
-	if good == nil {
-		return data, cal
-	}
-	was := Parse(f.path, good, f.zone, opts)
-	if !cal.Broken {
-		if len(was.Bookings) == 0 {
-			return data, cal
-		}
+	path, content, at := f.lastGood()
+	was := Parse(f.path, content, f.zone, opts)
+	switch {
+	case content == nil, !cal.Broken && len(was.Bookings) == 0:
+		return cal, ""
+	case !cal.Broken:
 		cal.Broken = true
 		cal.Problems = []snapshot.Problem{f.emptied(path, data, len(was.Bookings))}
 	}
@@ -106,7 +110,7 @@ func (f *File) read(opts Options) ([]byte, *Calendar) {
 	for i := range cal.Bookings {
 		cal.Bookings[i].Line, cal.Bookings[i].Col = 0, 0 // they are not those of the present file
 	}
-	return data, cal
+	return cal, path
 }
 
 // emptied is the problem of a file that had bookings and has none. It is public, so it names no
@@ -135,27 +139,12 @@ func (f *File) emptied(good string, data []byte, n int) snapshot.Problem {
 // copy of the last good content, the error is a [*RestorableError]. nil data is a file
 // that does not exist.
 func (f *File) Intact(data []byte) error {
-	r := read("comments.json", data, nil, Options{})
-	gone := r.blank()
-	if !gone && !r.cal.Broken {
-		return nil
-	}
-	err := r.refused()
-	if f.foreign() {
-		err = fmt.Errorf("%w: %s", ErrBroken, notQuoted)
-	}
-	path, good, _ := f.lastGood()
-	if gone {
-		n := len(Parse(f.path, good, nil, Options{}).Bookings)
-		if n == 0 {
-			return nil
-		}
-		err = fmt.Errorf("%w: %s", ErrBroken, f.emptied(path, data, n).Message)
-	}
-	if good == nil {
+	cal, good := f.judge(data, nil, Options{})
+	err := cal.changeable()
+	if err == nil || good == "" {
 		return err
 	}
-	return &RestorableError{Err: err, Hint: "correct it by hand, or restore the last good version: " + shell.Join("cp", path, f.path) +
+	return &RestorableError{Err: err, Hint: "correct it by hand, or restore the last good version: " + shell.Join("cp", good, f.path) +
 		"; or begin without bookings: echo '{}' > " + shell.Quote(f.path)}
 }
 

@@ -74,7 +74,7 @@ func TestLoad(t *testing.T) {
 					}
 				}
 				now := at(t, "2026-11-20 10:30")
-				was, err := Load(file, state, zone, Options{Now: now})
+				was, err := Load(file, state, Zone{Location: zone}, Options{Now: now})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -85,7 +85,7 @@ func TestLoad(t *testing.T) {
 					state = t.TempDir()
 				}
 				tc.damage(t, file)
-				c, err := Load(file, state, zone, Options{Now: now.Add(time.Hour)})
+				c, err := Load(file, state, Zone{Location: zone}, Options{Now: now.Add(time.Hour)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -132,7 +132,7 @@ func TestLinkThatLeadsNowhere(t *testing.T) {
 			}
 			write(good)(t, link)
 			if copied {
-				if _, err := Load(link, state, time.UTC, Options{Now: at(t, friday)}); err != nil {
+				if _, err := Load(link, state, Zone{Location: time.UTC}, Options{Now: at(t, friday)}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -144,7 +144,7 @@ func TestLinkThatLeadsNowhere(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			f := Open(link, time.UTC)
+			f := Open(link, Zone{Location: time.UTC})
 			err := f.Update(t.Context(), testBy, addProgram)
 			if left, _ := os.ReadDir(mounted); err == nil || len(left) > 0 {
 				t.Errorf("without %s: %v, and there are %v", missing, err, left)
@@ -153,7 +153,7 @@ func TestLinkThatLeadsNowhere(t *testing.T) {
 			if !errors.As(err, &restorable) || !errors.Is(err, ErrBroken) || !strings.Contains(restorable.Hint, "mount ") {
 				t.Fatalf("without %s: %v", missing, err)
 			}
-			cal, err := Load(link, state, time.UTC, Options{Now: at(t, friday)})
+			cal, err := Load(link, state, Zone{Location: time.UTC}, Options{Now: at(t, friday)})
 			if err != nil || !cal.Broken || cal.Problems[0].Code != "booking:unreadable" || strings.Contains(cal.Problems[0].Message, dir) || len(cal.Bookings) == 1 != copied {
 				t.Errorf("without %s, copied %v: %v, %+v", missing, copied, err, cal)
 			}
@@ -162,7 +162,7 @@ func TestLinkThatLeadsNowhere(t *testing.T) {
 			if out, err := exec.Command("sh", "-c", anew).CombinedOutput(); err != nil {
 				t.Errorf("%s: %v, %s", anew, err, out)
 			}
-			if err := Open(link, time.UTC).Update(t.Context(), testBy, addProgram); err != nil {
+			if err := Open(link, Zone{Location: time.UTC}).Update(t.Context(), testBy, addProgram); err != nil {
 				t.Errorf("after %s: %v", anew, err)
 			}
 		}
@@ -176,13 +176,13 @@ func TestEmptyDirectoryAndTheGeneratorsCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(`{"a": [{"name": "x"}]}`)(t, file)
-	if _, err := Load(file, state, time.UTC, Options{Now: at(t, friday)}); err != nil {
+	if _, err := Load(file, state, Zone{Location: time.UTC}, Options{Now: at(t, friday)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(os.RemoveAll(filepath.Dir(file)), os.Mkdir(filepath.Dir(file), 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	err := Open(file, time.UTC).WithCopy(state).Update(t.Context(), testBy, addProgram)
+	err := Open(file, Zone{Location: time.UTC}).WithCopy(state).Update(t.Context(), testBy, addProgram)
 	var restorable *RestorableError
 	if !errors.As(err, &restorable) || !strings.Contains(restorable.Hint, "cp "+filepath.Join(state, LastGoodName)+" "+file+"; ") {
 		t.Errorf("%v", err)
@@ -212,12 +212,12 @@ func TestFileOfSomebodyElseIsNotQuoted(t *testing.T) {
 				t.Fatal(err)
 			}
 			// The account of the test is root, whose own links are trusted, and so are those of nobody else.
-			cal, err := Load(link, "", time.UTC, Options{Now: at(t, friday)})
+			cal, err := Load(link, "", Zone{Location: time.UTC}, Options{Now: at(t, friday)})
 			if err != nil || len(cal.Problems) == 0 || cal.Problems[0].Code != code || cal.Problems[0].Line != 1 {
 				t.Fatalf("%s: %v, %+v", content, err, cal)
 			}
 			said := problems(cal.Problems)
-			if err := Open(link, time.UTC).Intact([]byte(content)); err != nil {
+			if err := Open(link, Zone{Location: time.UTC}).Intact([]byte(content)); err != nil {
 				said += err.Error()
 			}
 			if strings.Contains(said, secret) && !tc.quoted || strings.Contains(said, notQuoted) == tc.quoted {
@@ -232,7 +232,7 @@ func TestLoadWithoutState(t *testing.T) {
 	write(`{"a": [{"name": "not of this file"}]}`)(t, LastGoodName)
 	file := filepath.Join(t.TempDir(), "comments.json")
 	write(`{"a": [{"name": "x"}], "b": [{"name": "y"}`)(t, file)
-	c, err := Load(file, "", paris(t), Options{})
+	c, err := Load(file, "", Zone{Location: paris(t)}, Options{})
 	if err != nil || !c.Broken || briefs(c, paris(t)) != "a/0 x -..-" || !c.LastGood.IsZero() {
 		t.Errorf("%v %+v", err, c)
 	}
@@ -240,7 +240,7 @@ func TestLoadWithoutState(t *testing.T) {
 
 // The copy is written once for a content; what cannot be written is an error, and nothing is left.
 func TestKeepGood(t *testing.T) {
-	f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{})
 	data := []byte(`{"a": [{"name": "x"}]}`)
 	write(string(data))(t, f.path)
 	var first, second os.FileInfo
@@ -270,7 +270,7 @@ func TestKeepGood(t *testing.T) {
 
 // A file that cannot be read any more is not copied, and the error says so.
 func TestKeepGoodOfWhatCannotBeRead(t *testing.T) {
-	f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{})
 	if err := os.Mkdir(f.path, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -283,8 +283,30 @@ func TestKeepGoodOfWhatCannotBeRead(t *testing.T) {
 }
 
 // What is over moves into the archive, once.
+// TestArchiveAndRecordReadEndsAsTheCalendar: where a booking by date alone ends when the day begins, it is pruned,
+// archived and recorded with that end.
+func TestArchiveAndRecordReadEndsAsTheCalendar(t *testing.T) {
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{DayStarts: true})
+	const file = `{"a": [{"name": "x", "date": "2026-11-20"}, {"name": "y", "date": "2026-11-25", "id": "y"}]}`
+	if err := os.WriteFile(f.path, []byte(file), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	moved, _, err := f.Prune(t.Context(), By{"ada", noon}, noon)
+	if err != nil || len(moved) != 1 || !moved[0].Until.Equal(noon.Add(-12*time.Hour)) {
+		t.Errorf("pruned %+v, %v", moved, err)
+	}
+	if err := f.Update(t.Context(), By{"ada", noon}, func([]byte) ([]byte, error) { return []byte("{}"), nil }); err != nil {
+		t.Fatal(err)
+	}
+	want := time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC)
+	if all := f.Record(); len(all) != 1 || all[0].ID != "y" || all[0].Until == nil || !all[0].Until.Equal(want) {
+		t.Errorf("recorded %+v", all)
+	}
+}
+
 func TestPruneIntoTheArchive(t *testing.T) {
-	f := Open(filepath.Join(t.TempDir(), "comments.json"), time.UTC)
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{Location: time.UTC})
 	archive := filepath.Join(filepath.Dir(f.path), archiveName)
 	prune := func(want int) []byte {
 		t.Helper()
@@ -320,7 +342,7 @@ func TestPruneIntoTheArchive(t *testing.T) {
 
 // An archive may be as large as a file that is read, and no larger: then the bookings stay where they are.
 func TestFullArchive(t *testing.T) {
-	f := Open(filepath.Join(t.TempDir(), "comments.json"), time.UTC)
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{Location: time.UTC})
 	archive := filepath.Join(filepath.Dir(f.path), archiveName)
 	const old = `{"a": [{"name": "x", "date": "2020-01-01"}]}`
 	prune := func() ([]Booking, error) {
@@ -363,7 +385,7 @@ func TestUpdateLeavesWhatIsBrokenAlone(t *testing.T) {
 		"one brace missing": write(`{"a": [{"name": "x"]}`), "UTF-16": write("\xff\xfe{\x00"),
 	} {
 		for _, last := range []string{"program", "generator"} {
-			f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
+			f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{})
 			if last == "program" {
 				write("{}")(t, f.path)
 				if err := f.Update(t.Context(), testBy, func([]byte) ([]byte, error) { return []byte(good), nil }); err != nil {
@@ -371,7 +393,7 @@ func TestUpdateLeavesWhatIsBrokenAlone(t *testing.T) {
 				}
 			} else {
 				write(good)(t, f.path)
-				if _, err := Load(f.path, t.TempDir(), time.UTC, Options{Now: time.Now()}); err != nil {
+				if _, err := Load(f.path, t.TempDir(), Zone{Location: time.UTC}, Options{Now: time.Now()}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -407,11 +429,11 @@ func TestUpdateLeavesWhatIsBrokenAlone(t *testing.T) {
 // A file that never had bookings is as good empty, gone or with comments alone.
 func TestEmptyFileThatNeverHadBookings(t *testing.T) {
 	for _, content := range []string{"", "// nobody\n", "{}", "none"} {
-		f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
+		f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{})
 		if content != "none" {
 			write(content)(t, f.path)
 		}
-		c, err := Load(f.path, t.TempDir(), time.UTC, Options{Now: time.Now()})
+		c, err := Load(f.path, t.TempDir(), Zone{Location: time.UTC}, Options{Now: time.Now()})
 		if err != nil || c.Broken || len(c.Problems) > 0 {
 			t.Errorf("%q: %v, problems %v", content, err, c.Problems)
 		}
@@ -438,11 +460,11 @@ func TestIntact(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "comments.json")
 		if tc.good != "" {
 			write(tc.good)(t, file)
-			if _, err := Load(file, "", nil, Options{Now: now}); err != nil {
+			if _, err := Load(file, "", Zone{}, Options{Now: now}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		err := Open(file, nil).Intact([]byte(tc.data))
+		err := Open(file, Zone{}).Intact([]byte(tc.data))
 		var restorable *RestorableError
 		if errors.Is(err, ErrBroken) != tc.broken || errors.As(err, &restorable) != tc.restorable || !tc.broken && err != nil {
 			t.Errorf("%s: %v", tc.name, err)
@@ -452,7 +474,7 @@ func TestIntact(t *testing.T) {
 
 // What is no longer in the file is not kept as its last good content: whoever changed it has kept that.
 func TestOnlyThePresentContentIsKept(t *testing.T) {
-	f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{})
 	write(`{"b": [{"name": "y"}]}`)(t, f.path)
 	for data, kept := range map[string]bool{`{"a": [{"name": "x"}]}`: false, `{"b": [{"name": "y"}]}`: true} {
 		err := f.keepGood([]byte(data), time.Time{})

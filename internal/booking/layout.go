@@ -69,17 +69,17 @@ func (r *reading) stamp(t time.Time, end bool) string {
 	if t.IsZero() {
 		return ""
 	}
-	t = t.In(r.zone)
+	t = t.In(r.zone.Location)
 	layout := "2006-01-02 15:04"
 	if t.Second() != 0 {
 		layout += ":05"
 	}
 	_, offset := t.Zone()
-	if r.offsets && offset%60 == 0 {
+	if r.zone.Offsets && offset%60 == 0 {
 		return t.Format(layout + " -07:00")
 	}
 	s := t.Format(layout)
-	if back, _, err := parseAbsolute(s, r.zone, end); err == nil && back.Equal(t) && !r.offsets {
+	if back, _, err := parseAbsolute(s, r.zone.Location, end); err == nil && back.Equal(t) && !r.zone.Offsets {
 		return s
 	}
 	return t.UTC().Format("2006-01-02T15:04:05Z")

@@ -41,7 +41,7 @@ func TestLockEndsWithItsProcess(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*lockPause)
 	defer cancel()
-	if err := Open(file, nil).Update(ctx, testBy, addProgram); !errors.Is(err, ErrLocked) {
+	if err := Open(file, Zone{}).Update(ctx, testBy, addProgram); !errors.Is(err, ErrLocked) {
 		t.Errorf("while another program holds the lock: %v", err)
 	}
 	if data, err := os.ReadFile(file); err != nil || string(data) != "{}" {
@@ -51,14 +51,14 @@ func TestLockEndsWithItsProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if err := Open(file, nil).Update(context.Background(), testBy, addProgram); err != nil {
+	if err := Open(file, Zone{}).Update(context.Background(), testBy, addProgram); err != nil {
 		t.Errorf("when its holder is dead: %v", err)
 	}
 }
 
 // A lock file that somebody removed holds nobody off, so it does not count.
 func TestLockThatWasRemoved(t *testing.T) {
-	f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{})
 	lock, err := f.lock(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestLockReplacedAtAnyStep(t *testing.T) {
 			if before != "" {
 				write(before)(t, file)
 			}
-			f, other := Open(file, nil), Open(file, nil)
+			f, other := Open(file, Zone{}), Open(file, Zone{})
 			n, where := 0, ""
 			f.step = func(what string) {
 				if n++; n != at+1 {
@@ -108,7 +108,7 @@ func TestLockReplacedAtAnyStep(t *testing.T) {
 				}
 			}
 			err := f.Update(t.Context(), testBy, func(data []byte) ([]byte, error) {
-				next, _, err := Add(data, In(time.UTC), Booking{Host: "a", Name: "first"})
+				next, _, err := Add(data, Zone{Location: time.UTC}, Booking{Host: "a", Name: "first"})
 				return next, err
 			})
 			if done = where == ""; done {
@@ -132,7 +132,7 @@ func TestLockReplacedUnderWriters(t *testing.T) {
 	var steps atomic.Int64
 	acknowledged := make([][]string, 4)
 	for i := range acknowledged {
-		f := Open(file, nil)
+		f := Open(file, Zone{})
 		f.step = func(string) {
 			if steps.Add(1)%11 == 0 {
 				replaceLock(t, f)
@@ -143,7 +143,7 @@ func TestLockReplacedUnderWriters(t *testing.T) {
 			for k := range 12 {
 				comment := fmt.Sprintf("%d-%d", i, k)
 				err := keepTrying(f, func(data []byte) ([]byte, error) {
-					next, _, err := Add(data, In(time.UTC), Booking{Host: "a", Name: "x", Comment: comment})
+					next, _, err := Add(data, Zone{Location: time.UTC}, Booking{Host: "a", Name: "x", Comment: comment})
 					return next, err
 				})
 				if err == nil {
@@ -195,8 +195,8 @@ func TestTimesAreKept(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		f := Open(path, paris)
-		before := Open(path, utc).Load(opts).Bookings
+		f := Open(path, Zone{Location: paris})
+		before := Open(path, Zone{Location: utc}).Load(opts).Bookings
 		moves, err := f.Moved(utc, opts)
 		if err != nil || len(moves) > 0 != (want != "") {
 			t.Errorf("%s: moved are %+v, %v", entry, moves, err)
@@ -238,15 +238,15 @@ func TestWordsAreKept(t *testing.T) {
 		t.Helper()
 		b := Booking{Host: "gpu01", Target: Target{Index: gpu}, Name: "eve", From: from, Until: from.Add(30 * time.Minute)}
 		err := f.Update(t.Context(), by, func(data []byte) ([]byte, error) {
-			next, _, err := Add(data, In(zone), b)
+			next, _, err := Add(data, Zone{Location: zone}, b)
 			return next, err
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	book(Open(path, utc), utc, 0, now.Add(24*time.Hour))
-	f := Open(path, york)
+	book(Open(path, Zone{Location: utc}), utc, 0, now.Add(24*time.Hour))
+	f := Open(path, Zone{Location: york})
 	book(f, york, 1, now.Add(24*time.Hour)) // which is right already
 	problems := func() string {
 		codes := ""

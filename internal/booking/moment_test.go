@@ -282,7 +282,7 @@ func FuzzMoment(f *testing.F) {
 			return
 		}
 		// What is written into the file reads back as the same moment.
-		r := &reading{zone: zone}
+		r := &reading{zone: Zone{Location: zone}}
 		for _, end := range []bool{false, true} {
 			back, _, err := parseAbsolute(r.stamp(a, end), zone, end)
 			if y := a.UTC().Year(); y > MinYear && y < MaxYear && (err != nil || !back.Equal(a)) {
@@ -327,14 +327,14 @@ func TestTimesWithOffsets(t *testing.T) {
 				until = until.Add(time.Hour)
 			}
 			for _, other := range []*time.Location{time.UTC, paris(t)} {
-				c := Parse("c", data, other, Options{})
+				c := Parse("c", data, Zone{Location: other}, Options{})
 				if len(c.Problems) > 0 || len(c.Bookings) != 1 || !c.Bookings[0].From.Equal(b.From) || !c.Bookings[0].Until.Equal(until) {
 					t.Errorf("%s, %v, read in %s: %+v, %v\n%s", name, until, other, c.Bookings, c.Problems, data)
 				}
 			}
 		}
 	}
-	data, _, err := Add(nil, In(paris(t)), Booking{Host: "a", Name: "x", Until: now})
+	data, _, err := Add(nil, Zone{Location: paris(t)}, Booking{Host: "a", Name: "x", Until: now})
 	if err != nil || !strings.Contains(string(data), `"date": "2026-10-01 14:00"`) {
 		t.Errorf("in a zone that everybody knows: %v\n%s", err, data)
 	}

@@ -103,10 +103,10 @@ func (r *reading) common(a, b *Booking) string {
 	const layout = "2006-01-02 15:04"
 	out := ""
 	if !from.IsZero() {
-		out += " from " + from.In(r.zone).Format(layout)
+		out += " from " + from.In(r.zone.Location).Format(layout)
 	}
 	if !until.IsZero() {
-		out += " until " + until.In(r.zone).Format(layout)
+		out += " until " + until.In(r.zone.Location).Format(layout)
 	}
 	return out
 }

@@ -170,7 +170,7 @@ func copyFile(t *testing.T, from, to string) {
 // A lock that was made with a stricter mode gets that of the bookings from the
 // next one who may change it; a second name of somebody's file gets nothing.
 func TestLockTakesTheModeOfTheBookings(t *testing.T) {
-	f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{})
 	write("{}")(t, f.path)
 	if err := os.Chmod(f.path, 0o664); err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestLockTakesTheModeOfTheBookings(t *testing.T) {
 func TestLockAppearsWhole(t *testing.T) {
 	old := unix.Umask(0o077)
 	defer unix.Umask(old)
-	f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{})
 	write("{}")(t, f.path)
 	if err := os.Chmod(f.path, 0o664); err != nil {
 		t.Fatal(err)
@@ -237,7 +237,7 @@ func TestLockAppearsWhole(t *testing.T) {
 
 // Two processes that want the lock first: the one that comes second uses the file of the first.
 func TestLockOfAnotherProcess(t *testing.T) {
-	f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{})
 	write("{}")(t, f.path)
 	f.step = func(what string) {
 		if what == "link" {
@@ -258,7 +258,7 @@ func TestLockOfAnotherProcess(t *testing.T) {
 // last, and needs not.
 func TestCopyOfSomebodyElse(t *testing.T) {
 	need.Root(t)
-	f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{})
 	letEverybodyIn(t, filepath.Dir(f.path))
 	data := []byte(`{"a": [{"name": "x"}]}`)
 	write(string(data))(t, f.path)

@@ -41,16 +41,13 @@ type Options struct {
 	Aliases Aliases
 	// Now, if not zero, leaves overlaps that are over by then out of the problems.
 	Now time.Time
-	// DayStarts ends a booking by date alone when that day begins, as the older GPU Monitor's
-	// page did.
-	DayStarts bool
 }
 
-// Parse reads comments.json. The file's name goes into the problems; zone is that of
-// times without one. What cannot be understood becomes a problem with line and column,
+// Parse reads comments.json. The file's name goes into the problems; zone says how
+// times are written. What cannot be understood becomes a problem with line and column,
 // and the rest counts. After an error of syntax [Calendar.Broken] is true, and the
 // calendar has the bookings of the hosts before the mistake.
-func Parse(name string, data []byte, zone *time.Location, opts Options) *Calendar {
+func Parse(name string, data []byte, zone Zone, opts Options) *Calendar {
 	return read(name, data, zone, opts).cal
 }
 
@@ -71,10 +68,8 @@ type reading struct {
 	name string
 	doc  *document // nil if the file is too large or no text
 	cal  *Calendar
-	zone *time.Location
+	zone Zone
 	opts Options
-	// offsets is that of [Zone].
-	offsets bool
 	// broken is the problem for which the calendar is broken.
 	broken snapshot.Problem
 
@@ -87,9 +82,10 @@ type reading struct {
 	more  bool                     // there are more problems than are reported
 }
 
-func read(name string, data []byte, zone *time.Location, opts Options) *reading {
+func read(name string, data []byte, zone Zone, opts Options) *reading {
+	zone.Location = cmp.Or(zone.Location, time.UTC)
 	r := &reading{
-		name: filepath.Base(name), zone: cmp.Or(zone, time.UTC), opts: opts, cal: &Calendar{},
+		name: filepath.Base(name), zone: zone, opts: opts, cal: &Calendar{},
 		hosts: map[string]*hujson.Value{}, slots: map[slot]*hujson.Value{},
 	}
 	r.cal.File = r.name

@@ -73,7 +73,7 @@ const reservations = "{\n" +
 
 func TestExampleInLatin1(t *testing.T) {
 	zone := paris(t)
-	c := Parse("data/comments.json", []byte(reservations), zone, Options{})
+	c := Parse("data/comments.json", []byte(reservations), Zone{Location: zone}, Options{})
 	if c.Broken || len(c.Problems) != 0 {
 		t.Fatalf("broken %v, problems:\n%s", c.Broken, problems(c.Problems))
 	}
@@ -94,7 +94,7 @@ func TestProjectExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Parse("comments.json.example", data, paris(t), Options{})
+	c := Parse("comments.json.example", data, Zone{Location: paris(t)}, Options{})
 	if c.Broken || len(c.Problems) != 0 || len(c.Bookings) < 8 {
 		t.Fatalf("%d bookings, problems:\n%s", len(c.Bookings), problems(c.Problems))
 	}
@@ -145,7 +145,7 @@ func TestParseForms(t *testing.T) {
 			"a/0 x -..2026-12-01T10:00\na/0 y 2026-12-01T10:00..-"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := Parse("comments.json", []byte(tc.in), zone, Options{})
+			c := Parse("comments.json", []byte(tc.in), Zone{Location: zone}, Options{})
 			if c.Broken || len(c.Problems) > 0 {
 				t.Errorf("problems:\n%s", problems(c.Problems))
 			}
@@ -257,7 +257,7 @@ func TestParseMistakes(t *testing.T) {
 		{"overlap that was forced", `{"a": {"3": {"name": "x"}, "*": {"name": "y", "forced": true}}}`, "a/* y -..-\na/3 x -..-", nil, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := Parse("comments.json", []byte(tc.in), zone, Options{})
+			c := Parse("comments.json", []byte(tc.in), Zone{Location: zone}, Options{})
 			if c.Broken != tc.broken {
 				t.Errorf("broken is %v", c.Broken)
 			}
@@ -288,7 +288,7 @@ func hasProblem(list []snapshot.Problem, place, part string) bool {
 }
 
 func TestProblemNamesHostAndGPU(t *testing.T) {
-	c := Parse("comments.json", []byte(`{"a": [{}, {"name": "x", "date": "soon"}], "b": {"*": {"name": "x", "date": "soon"}}}`), paris(t), Options{})
+	c := Parse("comments.json", []byte(`{"a": [{}, {"name": "x", "date": "soon"}], "b": {"*": {"name": "x", "date": "soon"}}}`), Zone{Location: paris(t)}, Options{})
 	if len(c.Problems) != 2 {
 		t.Fatalf("problems:\n%s", problems(c.Problems))
 	}
@@ -304,7 +304,7 @@ func TestProblemNamesHostAndGPU(t *testing.T) {
 func TestDatesOfTheOlderPage(t *testing.T) {
 	in := []byte(`{"a": [{"name": "x", "date": "2026-11-30"}, {"name": "x", "date": "30 November 2026"}, {"name": "x", "date": "2026-11-30 18:00"},
 		{"name": "x", "date": "never"}, {"name": "x", "from": "2026-11-30"}]}`)
-	c := Parse("c", in, paris(t), Options{DayStarts: true})
+	c := Parse("c", in, Zone{Location: paris(t), DayStarts: true}, Options{})
 	want := "a/0 x -..2026-11-30T00:00\na/1 x -..2026-11-30T00:00\na/2 x -..2026-11-30T18:00\na/3 x -..-\na/4 x 2026-11-30T00:00..-"
 	if got := briefs(c, paris(t)); got != want || c.Problems != nil {
 		t.Errorf("got\n%s\nwant\n%s\n%s", got, want, problems(c.Problems))
@@ -314,17 +314,17 @@ func TestDatesOfTheOlderPage(t *testing.T) {
 func TestOverlapsThatAreOverAreNoProblem(t *testing.T) {
 	in := []byte(`{"a": [[{"name": "x", "date": "2026-12-02"}, {"name": "y", "date": "2026-12-03"}]]}`)
 	now := time.Date(2026, 12, 3, 0, 0, 0, 0, paris(t))
-	if c := Parse("c", in, paris(t), Options{Now: now.Add(-time.Second)}); len(c.Problems) != 1 {
+	if c := Parse("c", in, Zone{Location: paris(t)}, Options{Now: now.Add(-time.Second)}); len(c.Problems) != 1 {
 		t.Errorf("while both run: %s", problems(c.Problems))
 	}
-	if c := Parse("c", in, paris(t), Options{Now: now}); len(c.Problems) != 0 {
+	if c := Parse("c", in, Zone{Location: paris(t)}, Options{Now: now}); len(c.Problems) != 0 {
 		t.Errorf("when one is over: %s", problems(c.Problems))
 	}
 }
 
 func TestIDs(t *testing.T) {
 	ids := func(in string) (out []string) {
-		for _, b := range Parse("c", []byte(in), paris(t), Options{}).Bookings {
+		for _, b := range Parse("c", []byte(in), Zone{Location: paris(t)}, Options{}).Bookings {
 			out = append(out, b.ID)
 		}
 		return out
@@ -348,43 +348,45 @@ func TestIDs(t *testing.T) {
 func TestHostileFiles(t *testing.T) {
 	zone := paris(t)
 	t.Run("too large", func(t *testing.T) {
-		c := Parse("c", []byte("{"+strings.Repeat(" ", MaxFileBytes)+"}"), zone, Options{})
+		c := Parse("c", []byte("{"+strings.Repeat(" ", MaxFileBytes)+"}"), Zone{Location: zone}, Options{})
 		if !c.Broken || len(c.Problems) != 1 || c.Problems[0].Code != "booking:toolarge" {
 			t.Errorf("problems:\n%s", problems(c.Problems))
 		}
 	})
 	t.Run("too many bookings", func(t *testing.T) {
 		in := `{"a":[[` + strings.Repeat(`{"name":"x"},`, MaxBookings+5) + `]]}`
-		c := Parse("c", []byte(in), zone, Options{})
+		c := Parse("c", []byte(in), Zone{Location: zone}, Options{})
 		if len(c.Bookings) != MaxBookings || len(c.Problems) != 1 || c.Problems[0].Code != "booking:toomany" {
 			t.Errorf("%d bookings, problems:\n%s", len(c.Bookings), problems(c.Problems))
 		}
 	})
 	t.Run("too many values", func(t *testing.T) {
-		c := Parse("c", []byte(`{"a":[`+strings.Repeat("0,", maxValues+1)+`0]}`), zone, Options{})
+		c := Parse("c", []byte(`{"a":[`+strings.Repeat("0,", maxValues+1)+`0]}`), Zone{Location: zone}, Options{})
 		if !c.Broken || len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Message, "too many values") {
 			t.Errorf("problems:\n%s", problems(c.Problems))
 		}
-		costtest.Check(t, 2*maxValues, 16, func() { Parse("c", []byte(`{"a":[`+strings.Repeat("0,", maxValues+1)+`0]}`), zone, Options{}) })
+		costtest.Check(t, 2*maxValues, 16, func() {
+			Parse("c", []byte(`{"a":[`+strings.Repeat("0,", maxValues+1)+`0]}`), Zone{Location: zone}, Options{})
+		})
 	})
 	t.Run("a long comment", func(t *testing.T) {
-		c := Parse("c", []byte(`{"a":[{"name":"x","comment":"`+strings.Repeat("é", 1<<20)+`"}]}`), zone, Options{})
+		c := Parse("c", []byte(`{"a":[{"name":"x","comment":"`+strings.Repeat("é", 1<<20)+`"}]}`), Zone{Location: zone}, Options{})
 		if len(c.Bookings) != 1 || len(c.Bookings[0].Comment) > MaxCommentBytes || len(c.Problems) != 1 || c.Problems[0].Code != "booking:toolong" {
 			t.Errorf("problems:\n%s", problems(c.Problems))
 		}
-		c = Parse("c", []byte(`{"a":[{"name":"x","comment":"`+strings.Repeat("x", MaxCommentBytes)+`"}]}`), zone, Options{})
+		c = Parse("c", []byte(`{"a":[{"name":"x","comment":"`+strings.Repeat("x", MaxCommentBytes)+`"}]}`), Zone{Location: zone}, Options{})
 		if len(c.Bookings[0].Comment) != MaxCommentBytes || len(c.Problems) != 0 {
 			t.Errorf("as long as it may be: problems:\n%s", problems(c.Problems))
 		}
 	})
 	t.Run("many mistakes", func(t *testing.T) {
-		c := Parse("c", []byte(`{"a":[`+strings.Repeat("@,", 1<<20)+`]}`), zone, Options{})
+		c := Parse("c", []byte(`{"a":[`+strings.Repeat("@,", 1<<20)+`]}`), Zone{Location: zone}, Options{})
 		if !c.Broken || len(c.Problems) > MaxProblems+1 {
 			t.Errorf("%d problems", len(c.Problems))
 		}
 	})
 	t.Run("many values", func(t *testing.T) {
-		c := Parse("c", []byte(`{"a":[`+strings.Repeat("1,", 1<<20)+`]}`), zone, Options{})
+		c := Parse("c", []byte(`{"a":[`+strings.Repeat("1,", 1<<20)+`]}`), Zone{Location: zone}, Options{})
 		if !c.Broken || len(c.Problems) != 1 || c.Problems[0].Code != "booking:syntax" {
 			t.Errorf("problems:\n%s", problems(c.Problems))
 		}
@@ -394,19 +396,19 @@ func TestHostileFiles(t *testing.T) {
 		for i := range 20_000 {
 			fmt.Fprintf(&b, `{"name":"u%d"},`, i)
 		}
-		c := Parse("c", []byte(`{"a":{"*":[`+b.String()+`],"0":[`+b.String()+`]}}`), zone, Options{})
+		c := Parse("c", []byte(`{"a":{"*":[`+b.String()+`],"0":[`+b.String()+`]}}`), Zone{Location: zone}, Options{})
 		if len(c.Problems) != MaxProblems+1 {
 			t.Errorf("%d problems", len(c.Problems))
 		}
 	})
 	t.Run("65 GPUs", func(t *testing.T) {
-		c := Parse("c", []byte(`{"a":[`+strings.Repeat(`{"name":"x"},`, 70)+`]}`), zone, Options{})
+		c := Parse("c", []byte(`{"a":[`+strings.Repeat(`{"name":"x"},`, 70)+`]}`), Zone{Location: zone}, Options{})
 		if len(c.Bookings) != snapshot.MaxGPUs || len(c.Problems) != 1 {
 			t.Errorf("%d bookings, problems:\n%s", len(c.Bookings), problems(c.Problems))
 		}
 	})
 	t.Run("characters that a terminal obeys", func(t *testing.T) {
-		c := Parse("c", []byte(`{"a":[{"name":"x\u001b[2J\u202e","comment":"\ud800"}]}`), zone, Options{})
+		c := Parse("c", []byte(`{"a":[{"name":"x\u001b[2J\u202e","comment":"\ud800"}]}`), Zone{Location: zone}, Options{})
 		if len(c.Bookings) != 1 || strings.ContainsAny(c.Bookings[0].Name+c.Bookings[0].Comment, "\x1b\u202e") {
 			t.Errorf("%+v", c.Bookings)
 		}
@@ -430,7 +432,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var r *reading
-		costtest.Check(t, len(data), 320, func() { r = read("comments.json", data, zone, Options{}) })
+		costtest.Check(t, len(data), 320, func() { r = read("comments.json", data, Zone{Location: zone}, Options{}) })
 		lines := strings.Count(string(data), "\n") + 1
 		for _, p := range r.cal.Problems {
 			if p.Line > lines || p.Line < 0 || p.Col < 0 || p.Code == "" || p.Message == "" {
@@ -452,7 +454,7 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestProblemOfTheFirstGPU(t *testing.T) {
-	c := Parse("comments.json", []byte(`{"a": [{"name": "x", "date": "garbage"}]}`), paris(t), Options{})
+	c := Parse("comments.json", []byte(`{"a": [{"name": "x", "date": "garbage"}]}`), Zone{Location: paris(t)}, Options{})
 	if len(c.Problems) != 1 || c.Problems[0].Host != "a" || c.Problems[0].GPU == nil || *c.Problems[0].GPU != 0 {
 		t.Errorf("problems %+v", c.Problems)
 	}

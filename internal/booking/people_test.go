@@ -37,7 +37,7 @@ func TestAliasesInAnEncodingThatIsNotRead(t *testing.T) {
 
 func TestAliasesInBookings(t *testing.T) {
 	aliases, _ := ParseAliases([]byte("alovelace,Ada"))
-	c := Parse("c", []byte(`{"a": [[{"name": "ALovelace", "date": "2026-12-01"}, {"name": "ada"}]]}`), paris(t), Options{Aliases: aliases})
+	c := Parse("c", []byte(`{"a": [[{"name": "ALovelace", "date": "2026-12-01"}, {"name": "ada"}]]}`), Zone{Location: paris(t)}, Options{Aliases: aliases})
 	if len(c.Bookings) != 2 || c.Bookings[0].Name != "Ada" || c.Bookings[0].Written != "ALovelace" || c.Bookings[1].Name != "Ada" {
 		t.Errorf("%+v", c.Bookings)
 	}
@@ -62,7 +62,7 @@ func TestConflicts(t *testing.T) {
 		"0": [{"name": "x", "date": "2026-12-01 10:00", "id": "x0"}, {"name": "me", "from": "2026-12-02", "id": "me0"}],
 		"GPU-000000aa-0000-4000-8000-000000000000": {"name": "y", "from": "2026-12-01 10:00", "date": "2026-12-05", "id": "ya"},
 		"*": {"kind": "maintenance", "from": "2027-01-01", "date": "2027-01-01", "id": "m"}},
-		"b": [{"name": "z"}]}`), paris(t), Options{})
+		"b": [{"name": "z"}]}`), Zone{Location: paris(t)}, Options{})
 	if c.Broken || len(c.Bookings) != 5 {
 		t.Fatalf("problems:\n%s", problems(c.Problems))
 	}
@@ -97,7 +97,7 @@ func TestConflicts(t *testing.T) {
 // TestSlicesDoNotConflict: two slices of one GPU are two things, and the GPU is
 // both of them.
 func TestSlicesDoNotConflict(t *testing.T) {
-	c := Parse("c", []byte(`{"a": {"MIG-00000001-0000-4000-8000-000000000000": {"name": "x", "id": "slice"}, "GPU-000000aa-0000-4000-8000-000000000000": {"name": "y", "id": "gpu"}, "2": {"name": "z", "id": "other"}}}`), paris(t), Options{})
+	c := Parse("c", []byte(`{"a": {"MIG-00000001-0000-4000-8000-000000000000": {"name": "x", "id": "slice"}, "GPU-000000aa-0000-4000-8000-000000000000": {"name": "y", "id": "gpu"}, "2": {"name": "z", "id": "other"}}}`), Zone{Location: paris(t)}, Options{})
 	fleet := Fleet{Hosts: map[string]KnownHost{"a": {UUIDs: map[string]int{"GPU-000000aa-0000-4000-8000-000000000000": 1, "MIG-00000001-0000-4000-8000-000000000000": 1, "MIG-00000002-0000-4000-8000-000000000000": 1}}}}
 	for _, tc := range []struct {
 		wanted Target
@@ -120,7 +120,7 @@ func TestSlicesDoNotConflict(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	now := at(t, friday)
-	c := Parse("c", []byte(`{"a": {"0": {"name": "me", "date": "2026-11-22"}, "1": {"name": "me", "from": "2026-11-25"}, "2": {"name": "me", "date": "2026-11-19"}, "3": {"name": "you"}, "9": {"kind": "maintenance", "name": "me"}}}`), paris(t), Options{})
+	c := Parse("c", []byte(`{"a": {"0": {"name": "me", "date": "2026-11-22"}, "1": {"name": "me", "from": "2026-11-25"}, "2": {"name": "me", "date": "2026-11-19"}, "3": {"name": "you"}, "9": {"kind": "maintenance", "name": "me"}}}`), Zone{Location: paris(t)}, Options{})
 	l := Limits{MaxGPUs: 2, MaxDuration: 48 * time.Hour, MaxAhead: 30 * 24 * time.Hour}
 	b := func(host string, index int, from, until string) Booking {
 		b := Booking{Host: host, Target: Target{Index: index, All: index < 0}, Name: "Me", From: at(t, from)}
@@ -156,7 +156,7 @@ func TestLimits(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	c := Parse("comments.json", []byte(`{"gpu01": [{}, {"name": "x"}, {"name": "y", "date": "2018-01-01"}], "gpu02.example.org": [{"name": "x"}],
-		"gpu04": [{"name": "x"}], "gpu03": {"GPU-000000aa-0000-4000-8000-000000000000": {"name": "x"}, "GPU-000000bb-0000-4000-8000-000000000000": {"name": "x"}, "GPU-000000ab-0000-4000-8000-000000000000": {"name": "y"}, "*": {"name": "x"}}, "gpu05": {"63": {"name": "x"}}}`), paris(t), Options{})
+		"gpu04": [{"name": "x"}], "gpu03": {"GPU-000000aa-0000-4000-8000-000000000000": {"name": "x"}, "GPU-000000bb-0000-4000-8000-000000000000": {"name": "x"}, "GPU-000000ab-0000-4000-8000-000000000000": {"name": "y"}, "*": {"name": "x"}}, "gpu05": {"63": {"name": "x"}}}`), Zone{Location: paris(t)}, Options{})
 	found := Check(c, Fleet{Hosts: map[string]KnownHost{"gpu01": {GPUs: 1}, "gpu02": {GPUs: 8}, "gpu03": {UUIDs: map[string]int{"GPU-000000aa-0000-4000-8000-000000000000": 0}}, "gpu05": {}}}, at(t, friday))
 	got := problems(found)
 	want := []string{

@@ -81,12 +81,12 @@ func refuse(reason Reason, bookings []Booking, what string) *Refusal {
 
 // Options are those with which the bookings are read for this policy.
 func (p *Policy) Options() Options {
-	return Options{Aliases: p.Aliases, Now: p.Now, DayStarts: p.FileZone.DayStarts}
+	return Options{Aliases: p.Aliases, Now: p.Now}
 }
 
 // Read returns the bookings of a file's content, with the names of this policy.
 func (p *Policy) Read(data []byte) *Calendar {
-	return Parse("comments.json", data, p.FileZone.Location, p.Options()).On(p.Fleet)
+	return Parse("comments.json", data, p.FileZone, p.Options()).On(p.Fleet)
 }
 
 // Mine reports whether a booking is the person's own, or made by them for somebody else.

@@ -76,7 +76,7 @@ func TestPolicy(t *testing.T) {
 		{name: "a release of nothing", change: release("a:9"), reason: NoBooking},
 		{name: "a release of what is no place", change: release("a:x"), reason: BadPlace},
 	} {
-		p := &Policy{Login: "ada", Person: "ada", Force: tc.force, Now: now, Zone: paris(t), FileZone: In(paris(t)), Limits: Limits{MaxGPUs: 5},
+		p := &Policy{Login: "ada", Person: "ada", Force: tc.force, Now: now, Zone: paris(t), FileZone: Zone{Location: paris(t)}, Limits: Limits{MaxGPUs: 5},
 			Fleet: Fleet{Hosts: map[string]KnownHost{"a": {GPUs: 8, UUIDs: map[string]int{"GPU-00000001-0000-4000-8000-000000000000": 1}}}}}
 		c, err := tc.change(p, file)
 		var r *Refusal
@@ -97,7 +97,7 @@ func TestPolicy(t *testing.T) {
 }
 
 func TestNobodyBooks(t *testing.T) {
-	p := Policy{Login: "ada", Person: Unreadable, Now: at(t, friday), Zone: paris(t), FileZone: In(paris(t))}
+	p := Policy{Login: "ada", Person: Unreadable, Now: at(t, friday), Zone: paris(t), FileZone: Zone{Location: paris(t)}}
 	if _, err := p.Book(nil, gpu("a", 0, "", time.Time{})); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), `"?" is no name`) {
 		t.Errorf("error %v", err)
 	}
@@ -123,7 +123,7 @@ func TestPolicyNames(t *testing.T) {
 
 // policyOf is ada's policy for a file on Friday at 10:30:40.
 func policyOf(t *testing.T) *Policy {
-	return &Policy{Login: "ada", Person: "ada", Now: at(t, friday).Add(40 * time.Second), Zone: paris(t), FileZone: In(paris(t))}
+	return &Policy{Login: "ada", Person: "ada", Now: at(t, friday).Add(40 * time.Second), Zone: paris(t), FileZone: Zone{Location: paris(t)}}
 }
 
 func TestPolicyMarksWhatIsForced(t *testing.T) {

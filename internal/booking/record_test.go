@@ -30,7 +30,7 @@ type recordTest struct {
 }
 
 func newRecordTest(t *testing.T) *recordTest {
-	return &recordTest{t, Open(filepath.Join(t.TempDir(), "comments.json"), nil), time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)}
+	return &recordTest{t, Open(filepath.Join(t.TempDir(), "comments.json"), Zone{}), time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)}
 }
 
 func (r *recordTest) change(who string, edit func(data []byte) ([]byte, error)) {
@@ -43,7 +43,7 @@ func (r *recordTest) change(who string, edit func(data []byte) ([]byte, error)) 
 func (r *recordTest) book(who string, gpu int, hours int) (id string) {
 	r.t.Helper()
 	r.change(who, func(data []byte) ([]byte, error) {
-		next, added, err := Add(data, In(nil), Booking{Host: "a", Target: Target{Index: gpu}, Name: who, From: r.now, Until: r.now.Add(time.Duration(hours) * time.Hour), Comment: "it's mine"})
+		next, added, err := Add(data, Zone{}, Booking{Host: "a", Target: Target{Index: gpu}, Name: who, From: r.now, Until: r.now.Add(time.Duration(hours) * time.Hour), Comment: "it's mine"})
 		if err == nil {
 			id = added[0].ID
 		}
@@ -76,29 +76,29 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 	x, y := r.book("ada", 0, 24), r.book("bob", 1, 24)
 	r.now = r.now.Add(time.Hour)
 	r.change("ada", func(data []byte) ([]byte, error) {
-		next, b, err := Extend(data, In(nil), x, r.now.Add(48*time.Hour), r.now)
+		next, b, err := Extend(data, Zone{}, x, r.now.Add(48*time.Hour), r.now)
 		x = b.ID
 		return next, err
 	})
 	r.change("eva", func(data []byte) ([]byte, error) { // for bob
-		next, _, err := Release(data, In(nil), y, r.now)
+		next, _, err := Release(data, Zone{}, y, r.now)
 		return next, err
 	})
 	later := r.now.Add(72 * time.Hour)
 	var z string
 	r.change("ada", func(data []byte) ([]byte, error) {
-		next, added, err := Add(data, In(nil), Booking{Host: "a", Target: Target{All: true}, Name: "ada", From: later, Until: later.Add(time.Hour), Kind: Maintenance})
+		next, added, err := Add(data, Zone{}, Booking{Host: "a", Target: Target{All: true}, Name: "ada", From: later, Until: later.Add(time.Hour), Kind: Maintenance})
 		z = added[0].ID
 		return next, err
 	})
 	r.change("ada", func(data []byte) ([]byte, error) {
-		next, _, err := Release(data, In(nil), z, r.now)
+		next, _, err := Release(data, Zone{}, z, r.now)
 		return next, err
 	})
 	// What is over goes into the archive, and a person's own edits are nobody's.
 	r.now = r.now.Add(240 * time.Hour)
 	r.change("root", func(data []byte) ([]byte, error) {
-		next, old, err := prune(data, nil, r.now)
+		next, old, err := prune(data, Zone{}, r.now)
 		if len(old) != 2 {
 			t.Errorf("pruned %v", old)
 		}
@@ -117,7 +117,7 @@ func TestRecordOfABookingThatKeepsItsID(t *testing.T) {
 	r := newRecordTest(t)
 	write(`{"a": [{"name": "ada", "date": "2026-11-21", "id": "i"}]}`)(t, r.f.path)
 	r.change("ada", func(data []byte) ([]byte, error) {
-		next, _, err := Extend(data, In(nil), "i", r.now.Add(48*time.Hour), r.now)
+		next, _, err := Extend(data, Zone{}, "i", r.now.Add(48*time.Hour), r.now)
 		return next, err
 	})
 	if got := r.f.Record(); len(got) != 1 || got[0].Action != Changed || got[0].ID != "i" || got[0].Was != "" {
@@ -158,7 +158,7 @@ func TestBookingsOverwrittenByHand(t *testing.T) {
 		t.Errorf("after it was put back: %s", got)
 	}
 	r.change("ada", func(data []byte) ([]byte, error) {
-		next, _, err := Release(data, In(nil), back, r.now.Add(time.Minute))
+		next, _, err := Release(data, Zone{}, back, r.now.Add(time.Minute))
 		return next, err
 	})
 	r.now = r.now.Add(23 * time.Hour)
@@ -238,7 +238,7 @@ func TestRecordIsBoundedAndMends(t *testing.T) {
 	// Of very many that vanished some are named.
 	for i := range maxVanished + 10 {
 		r.change("ada", func(data []byte) ([]byte, error) {
-			next, _, err := Add(data, In(nil), Booking{Host: fmt.Sprintf("h%d", i), Name: "ada", Comment: strings.Repeat("é", 600)})
+			next, _, err := Add(data, Zone{}, Booking{Host: fmt.Sprintf("h%d", i), Name: "ada", Comment: strings.Repeat("é", 600)})
 			return next, err
 		})
 	}
@@ -294,7 +294,7 @@ func TestVanishedNamesTheGPU(t *testing.T) {
 	write("{}")(t, r.f.path)
 	for _, target := range []Target{{All: true, Index: -1}, {UUID: "GPU-000000ab-0000-4000-8000-000000000000", Index: -1}, {Index: 2}} {
 		r.change("ada", func(data []byte) ([]byte, error) {
-			next, _, err := Add(data, In(nil), Booking{Host: "a", Target: target, Name: "ada"})
+			next, _, err := Add(data, Zone{}, Booking{Host: "a", Target: target, Name: "ada"})
 			return next, err
 		})
 	}
@@ -318,7 +318,7 @@ func TestVanishedNamesTheGPU(t *testing.T) {
 // The record is beside the file, and an entry that somebody has made up counts for nothing.
 func TestRecordIsBesideTheFile(t *testing.T) {
 	for file, want := range map[string]string{"comments.json": "bookings.log", "lab.json": "lab.bookings.log"} {
-		if got := Open(filepath.Join(t.TempDir(), file), nil).recordPath(); filepath.Base(got) != want {
+		if got := Open(filepath.Join(t.TempDir(), file), Zone{}).recordPath(); filepath.Base(got) != want {
 			t.Errorf("%s: %s, want %s", file, got, want)
 		}
 	}

@@ -217,7 +217,7 @@ func TestHostKeysThatMeanSomethingElse(t *testing.T) {
 		{"???", entry, "", "do not count"},
 	} {
 		file := "{ // ours\n  \"" + tt.key + "\": " + tt.value + " }"
-		cal := Parse("comments.json", []byte(file), time.UTC, Options{Now: noon}).On(fleet)
+		cal := Parse("comments.json", []byte(file), Zone{Location: time.UTC}, Options{Now: noon}).On(fleet)
 		if got := heldBy(cal); got != tt.holds {
 			t.Errorf("%s: %s holds %q, want %q", tt.key, tt.value, got, tt.holds)
 		}
@@ -244,7 +244,7 @@ func TestGPUKeysThatMeanSomethingElse(t *testing.T) {
 		"GPU‑00000000‑0000‑4000‑8000‑0000000000aa": "gpu01:GPU-00000000-0000-4000-8000-0000000000aa ?",
 	} {
 		file := "{ \"gpu01\": { \"" + key + "\": { \"name\": \"eve\", \"date\": \"2026-12-01\" } } }"
-		cal := Parse("comments.json", []byte(file), time.UTC, Options{Now: noon}).On(fleetOf("gpu01"))
+		cal := Parse("comments.json", []byte(file), Zone{Location: time.UTC}, Options{Now: noon}).On(fleetOf("gpu01"))
 		if got := heldBy(cal); got != want || (len(cal.Problems) == 0) != strings.Contains(want, "eve") {
 			t.Errorf("%q holds %q, want %q: %+v", key, got, want, cal.Problems)
 		}
@@ -268,7 +268,7 @@ func TestDomains(t *testing.T) {
 		{"gpu09", []string{"gpu01"}, "gpu09:0 eve"},
 		{"gpu01.example.org", nil, "gpu01.example.org:0 eve"},
 	} {
-		cal := Parse("comments.json", []byte(`{ "`+tt.key+`": [ { "name": "eve", "date": "2026-12-01" } ] }`), time.UTC, Options{})
+		cal := Parse("comments.json", []byte(`{ "`+tt.key+`": [ { "name": "eve", "date": "2026-12-01" } ] }`), Zone{Location: time.UTC}, Options{})
 		if got := heldBy(cal.On(fleetOf(tt.fleet...))); got != tt.want {
 			t.Errorf("%s among %q holds %q, want %q", tt.key, tt.fleet, got, tt.want)
 		}
@@ -289,7 +289,7 @@ func TestBookingsBelowOddKeysAreReleased(t *testing.T) {
 		{"gpu01", `[ { "name": "eve", "date": "2026-12-01" } ]`, "gpu01.example.org:0", ""},
 	} {
 		file := []byte("{ // ours\n  \"" + tt.key + "\": " + tt.value + "\n}\n")
-		p := Policy{Login: "bob", Person: "bob", Now: noon, Zone: time.UTC, FileZone: In(time.UTC), Fleet: fleetOf("gpu01", "gpu02")}
+		p := Policy{Login: "bob", Person: "bob", Now: noon, Zone: time.UTC, FileZone: Zone{Location: time.UTC}, Fleet: fleetOf("gpu01", "gpu02")}
 		if _, err := p.Release(file, tt.which); err == nil {
 			t.Errorf("%s: bob releases what is eve's", tt.key)
 		}
@@ -329,7 +329,7 @@ func TestNoOddKeyFreesAGPU(t *testing.T) {
 		value := rapid.SampledFrom([]string{`{ "name": "eve" }`, `[ { "name": "eve" } ]`, `{ "NAME": "eve" }`, `"eve"`}).Draw(t, "value")
 		file := `{ "` + strings.ReplaceAll(key, "\t", `\t`) + `": ` + value + `, "gpu02": [] }`
 
-		p := Policy{Login: "bob", Person: "bob", Now: noon, Zone: time.UTC, FileZone: In(time.UTC), Fleet: fleet}
+		p := Policy{Login: "bob", Person: "bob", Now: noon, Zone: time.UTC, FileZone: Zone{Location: time.UTC}, Fleet: fleet}
 		if strings.Contains(value, "[") && !booked(p.Read([]byte(file)), host, gpu) && booked(p.Read([]byte(file)), host, 0) {
 			return // a list below a host begins with GPU 0, whatever else its key says
 		}

@@ -90,7 +90,7 @@ func (f *File) vanishedProblem(e Entry, now time.Time) snapshot.Problem {
 	}
 	say := func(restore string) string {
 		return fmt.Sprintf("%s is gone from the file, and was not released: it was %s by %s on %s, for %s. To put it back: %s; or to agree: gpuboard release %s",
-			thing(b.Host, b.Target), e.Action, quote(e.By), e.At.In(f.zone).Format("2006-01-02 15:04 MST"), Describe(b.From, b.Until, now, f.zone), restore, shell.Quote(e.ID))
+			thing(b.Host, b.Target), e.Action, quote(e.By), e.At.In(f.zone.Location).Format("2006-01-02 15:04 MST"), Describe(b.From, b.Until, now, f.zone.Location), restore, shell.Quote(e.ID))
 	}
 	if p.Message = say(restoring(e, b, now)); len(p.Message) > snapshot.MaxTextBytes {
 		b.Comment = "" // a command that is cut off would be useless
@@ -144,8 +144,11 @@ func (f *File) moved(data []byte, was *time.Location, opts Options) (r *reading,
 		offset int
 		target Target
 	}
-	if r = read(f.path, data, was, opts); r.cal.Broken {
-		return nil, nil, r.refused()
+	earlier := f.zone
+	earlier.Location = was
+	r = read(f.path, data, earlier, opts)
+	if err := r.cal.changeable(); err != nil {
+		return nil, nil, err
 	}
 	now, recorded := map[place]*found{}, map[string]Entry{}
 	for _, b := range read(f.path, data, f.zone, opts).found {
@@ -174,17 +177,17 @@ func sameMoments(a, b Booking) bool { return a.From.Equal(b.From) && a.Until.Equ
 // bytes of the file stay.
 func (f *File) Keep(ctx context.Context, by By, was *time.Location, words bool, opts Options) (kept []Booking, err error) {
 	earlier := *f // changes are recorded by what bookings meant in the earlier zone
-	earlier.zone = was
+	earlier.zone.Location = was
 	err = earlier.Update(ctx, by, func(data []byte) ([]byte, error) {
 		r, moves, err := f.moved(data, was, opts)
 		if kept = nil; err != nil || len(moves) == 0 {
 			return data, err
 		}
-		r.offsets = true
+		r.zone.Offsets = true
 		for _, m := range moves {
 			b := m.Was
 			if words {
-				b, r.zone = m.Now, f.zone
+				b, r.zone.Location = m.Now, f.zone.Location
 			}
 			kept = append(kept, b)
 			if !b.From.IsZero() && !m.Was.From.Equal(m.Now.From) {

@@ -364,7 +364,7 @@ func TestPruneKilledAtAnyMoment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cal := booking.Parse(file, data, time.UTC, booking.Options{})
+		cal := booking.Parse(file, data, booking.Zone{Location: time.UTC}, booking.Options{})
 		if cal.Broken {
 			t.Fatalf("the file is broken: %v", cal.Problems)
 		}

@@ -267,13 +267,13 @@ func TestInitFillsInThisSite(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := readText(t, sample(web))
-	if c := booking.Parse("comments.json", []byte(text), time.UTC, booking.Options{}); len(c.Bookings) != 0 || len(c.Problems) != 0 {
+	if c := booking.Parse("comments.json", []byte(text), booking.Zone{Location: time.UTC}, booking.Options{}); len(c.Bookings) != 0 || len(c.Problems) != 0 {
 		t.Errorf("the sample of comments.json: %d bookings, %v", len(c.Bookings), c.Problems)
 	}
 	// What its comment shows is right as well.
 	_, example, _ := strings.Cut(text, "//\n")
 	example = strings.ReplaceAll(strings.ReplaceAll(example, "\n//", "\n"), "{\n}\n", "")
-	if c := booking.Parse("comments.json", []byte("{"+strings.TrimPrefix(example, "//")+"}"), time.UTC, booking.Options{}); len(c.Bookings) != 3 || len(c.Problems) != 0 {
+	if c := booking.Parse("comments.json", []byte("{"+strings.TrimPrefix(example, "//")+"}"), booking.Zone{Location: time.UTC}, booking.Options{}); len(c.Bookings) != 3 || len(c.Problems) != 0 {
 		t.Errorf("its examples: %d bookings, %v", len(c.Bookings), c.Problems)
 	}
 }

@@ -105,12 +105,12 @@ func TestServeBooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := booking.Parse("comments.json", data, time.UTC, booking.Options{}).Bookings
+	all := booking.Parse("comments.json", data, booking.Zone{Location: time.UTC}, booking.Options{}).Bookings
 	tokyo := time.FixedZone("", 9*3600)
 	if len(all) != 1 || all[0].Name != "eva" || !strings.Contains(string(data), `"2026-11-21 18:00"`) || !strings.Contains(string(data), "// ours") {
 		t.Errorf("the file is\n%s", data)
 	}
-	if all := booking.Parse("comments.json", data, tokyo, booking.Options{}).Bookings; len(all) == 1 && !all[0].From.Equal(now) {
+	if all := booking.Parse("comments.json", data, booking.Zone{Location: tokyo}, booking.Options{}).Bookings; len(all) == 1 && !all[0].From.Equal(now) {
 		t.Errorf("read in the zone of the site it begins at %v, want %v", all[0].From, now)
 	}
 	if log := stderr.String(); !strings.Contains(log, "a booking made") || !strings.Contains(log, "user=eva") {

@@ -32,7 +32,7 @@ func (c *Config) LocalComments() (string, error) {
 // generator keeps in its state directory tells what was in it, unless flags name other
 // bookings than the generator's.
 func (c *Config) Bookings(path string) *booking.File {
-	f := booking.Open(path, c.BookingZone(false).Location)
+	f := booking.Open(path, c.BookingZone(false))
 	flag := func(name string) bool { return strings.HasPrefix(c.Origin(name), "--") }
 	if (flag("data") || flag("comments")) && !flag("state") {
 		return f

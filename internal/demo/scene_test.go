@@ -21,7 +21,7 @@ func merge(t *testing.T, f *demo.Fleet, at time.Time, before board.Marks) (*boar
 	}
 	in := board.Input{
 		Now: at, Interval: time.Minute, Demo: true, Marks: before, Person: aliases.Canonical, Reports: map[string]board.Report{},
-		Calendar: booking.Parse("comments.json", f.Files(at)["comments.json"], time.UTC, booking.Options{Aliases: aliases, Now: at}),
+		Calendar: booking.Parse("comments.json", f.Files(at)["comments.json"], booking.Zone{Location: time.UTC}, booking.Options{Aliases: aliases, Now: at}),
 	}
 	for _, h := range f.Hosts() {
 		in.Hosts = append(in.Hosts, inventory.Host{Name: h.Name, Group: h.Group, Owner: h.Owner, Note: h.Note, ExpectedGPUs: h.GPUs})

@@ -32,7 +32,7 @@ func bookings(t testing.TB, when, file string) []string {
 	if len(data) < len(people) || !strings.Contains(string(data), "/* keep */") || !strings.HasPrefix(string(data), "{ // our bookings") {
 		t.Errorf("%s: comments.json is %q", when, data)
 	}
-	cal := booking.Parse(filepath.Base(file), data, time.UTC, booking.Options{})
+	cal := booking.Parse(filepath.Base(file), data, booking.Zone{Location: time.UTC}, booking.Options{})
 	if cal.Broken || len(cal.Problems) > 0 {
 		t.Errorf("%s: comments.json: %v", when, cal.Problems)
 	}

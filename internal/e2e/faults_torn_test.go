@@ -23,7 +23,7 @@ func TestBookingsAreNeverTorn(t *testing.T) {
 		return len(data) >= len(people) && bytes.HasPrefix(data, []byte("{ // our")) && bytes.HasSuffix(data, []byte("\"boreas\": []\n}\n")) &&
 			bytes.Count(data, []byte{'{'}) == bytes.Count(data, []byte{'}'})
 	}
-	held := booking.Open(file, time.UTC)
+	held := booking.Open(file, booking.Zone{Location: time.UTC})
 	read := func(enough int64, write func(n int) error) (bad, reads int64, writes int) {
 		putFile(t, file, []byte(people), 0o644)
 		var torn, seen atomic.Int64
@@ -57,11 +57,11 @@ func TestBookingsAreNeverTorn(t *testing.T) {
 		return torn.Load(), seen.Load(), writes
 	}
 	bad, reads, writes := read(100_000, func(n int) error {
-		return booking.Open(file, time.UTC).Update(context.Background(), booking.By{Name: "writer", At: time.Now()}, func(data []byte) ([]byte, error) {
+		return booking.Open(file, booking.Zone{Location: time.UTC}).Update(context.Background(), booking.By{Name: "writer", At: time.Now()}, func(data []byte) ([]byte, error) {
 			if n%8 == 7 {
 				return []byte(people), nil
 			}
-			next, _, err := booking.Add(data, booking.In(time.UTC), booking.Booking{Host: "atlas", Target: booking.Target{Index: n%8 + 2}, Name: fmt.Sprint("eva-", n),
+			next, _, err := booking.Add(data, booking.Zone{Location: time.UTC}, booking.Booking{Host: "atlas", Target: booking.Target{Index: n%8 + 2}, Name: fmt.Sprint("eva-", n),
 				Until: time.Date(2099, 1, 1, 12, 0, 0, 0, time.UTC), Kind: booking.Reserved})
 			return next, err
 		})

@@ -252,7 +252,7 @@ func (d *bookingForm) show(w http.ResponseWriter, v *visit, status int) {
 		}
 	}
 	if cal.Broken && (p.Say == "" || p.Say == "broken") {
-		p.Say, p.Detail = "broken", mistake(cal)
+		p.Say, p.Detail = "broken", cal.Mistake()
 	}
 	body, err := v.pages.Book(v.page)
 	if err != nil {

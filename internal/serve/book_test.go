@@ -67,7 +67,7 @@ func TestTheFormIsRecorded(t *testing.T) {
 	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d", "name", "mira"); w.Code != 303 {
 		t.Fatalf("%d\n%s", w.Code, w.Body)
 	}
-	record := booking.Open(c.comments, nil).Record()
+	record := booking.Open(c.comments, booking.Zone{}).Record()
 	if len(record) != 1 || record[0].By != "eva" || record[0].Name != "mira" || record[0].Action != booking.Booked || !record[0].At.Equal(c.now()) {
 		t.Errorf("%+v", record)
 	}
@@ -309,7 +309,7 @@ func TestWholeMinutes(t *testing.T) {
 			t.Errorf("%s: %d\n%s", user, w.Code, w.Body)
 		}
 	}
-	cal := booking.Parse("comments.json", []byte(c.file()), time.UTC, booking.Options{})
+	cal := booking.Parse("comments.json", []byte(c.file()), booking.Zone{Location: time.UTC}, booking.Options{})
 	if len(cal.Bookings) != 2 || len(cal.Problems) > 0 || !cal.Bookings[1].From.Equal(c.now()) {
 		t.Errorf("%v\n%s", cal.Problems, c.file())
 	}

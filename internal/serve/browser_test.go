@@ -59,7 +59,7 @@ func newLab(t *testing.T) *lab {
 		t.Fatal(err)
 	}
 	h, err := serve.Handler(serve.Options{Site: l.path("site"), Auth: auth, Booking: &serve.BookingOptions{
-		File: func() serve.File { return booking.Open(l.path("data/comments.json"), time.UTC) }, Zone: time.UTC, FileZone: booking.In(time.UTC), Pages: pages, Now: time.Now,
+		File: func() serve.File { return booking.Open(l.path("data/comments.json"), booking.Zone{Location: time.UTC}) }, Zone: time.UTC, FileZone: booking.Zone{Location: time.UTC}, Pages: pages, Now: time.Now,
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func (l *lab) bookings() []booking.Booking {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	return booking.Parse("comments.json", data, time.UTC, booking.Options{}).Bookings
+	return booking.Parse("comments.json", data, booking.Zone{Location: time.UTC}, booking.Options{}).Bookings
 }
 
 // until waits for something that the page does by itself.

@@ -97,7 +97,7 @@ func TestHostileTexts(t *testing.T) {
 		if w.Code != 303 && w.Code != 422 {
 			t.Errorf("%q: %d\n%s", text, w.Code, w.Body)
 		}
-		cal := booking.Parse("comments.json", []byte(c.file()), time.UTC, booking.Options{})
+		cal := booking.Parse("comments.json", []byte(c.file()), booking.Zone{Location: time.UTC}, booking.Options{})
 		if cal.Broken || len(cal.Problems) > 0 {
 			t.Fatalf("%q: the file is broken: %v\n%s", text, cal.Problems, c.file())
 		}

@@ -67,12 +67,3 @@ func policyRefusal(p *booking.Refusal, endField string) *refusal {
 	}
 	return &refusal{status: http.StatusConflict, say: "gone"}
 }
-
-// mistake is what keeps bookings from being changed, and where in the file it is.
-func mistake(broken *booking.Calendar) string {
-	p := broken.Problems[0]
-	if p.Line > 0 {
-		return p.Where() + ": " + p.Message
-	}
-	return p.Message
-}

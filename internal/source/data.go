@@ -32,13 +32,11 @@ func (s *Source) mergeData(ctx context.Context) (*board.Board, error) {
 	resolver := inventory.Resolver{List: listed, Drops: func(context.Context) (inventory.Answer, error) {
 		return sitegen.DropHosts(dir, cfg.String("legacy"))
 	}}
-	zone := cfg.BookingZone(true)
 	comments := cmp.Or(cfg.String("comments"), filepath.Join(dir, "comments.json"))
 	return sitegen.Look(ctx, sitegen.Options{
 		Data: dir, Comments: comments, Bookings: cfg.Bookings(comments), Aliases: cfg.AliasesIn(dir),
 		Inventory: resolver.Resolve, Settings: cfg.Board(), About: render.Site{Interval: cfg.Duration("interval")},
-		Legacy: cfg.String("legacy"), LegacyZone: cfg.LegacyZone(),
-		BookingZone: zone.Location, DayStarts: zone.DayStarts,
+		Legacy: cfg.String("legacy"), LegacyZone: cfg.LegacyZone(), BookingZone: cfg.BookingZone(true),
 	}, s.opt.Now().UTC())
 }
 

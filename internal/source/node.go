@@ -46,7 +46,7 @@ func ThisNode(ctx context.Context, o Options, n node.Node) (*board.Board, bookin
 	var maintenance bool
 	var asked sync.WaitGroup
 	asked.Go(func() {
-		in.Calendar, maintenance, problems = bookingsHere(ctx, o, host, dir, booking.Options{Aliases: aliases, Now: o.Now().UTC(), DayStarts: cfg.BookingZone(true).DayStarts}, cfg.BookingZone(true).Location)
+		in.Calendar, maintenance, problems = bookingsHere(ctx, o, host, dir, booking.Options{Aliases: aliases, Now: o.Now().UTC()})
 	})
 	snap, err := n.Collect(ctx)
 	asked.Wait()
@@ -79,7 +79,7 @@ const siteSilence = 15 * time.Minute
 // bookingsHere are the bookings for this host: from comments.json where that
 // lies here, else from the site. Where neither is configured nobody has booked
 // anything; where they cannot be had, that is a problem to be said.
-func bookingsHere(ctx context.Context, o Options, host, dir string, opt booking.Options, zone *time.Location) (*booking.Calendar, bool, []snapshot.Problem) {
+func bookingsHere(ctx context.Context, o Options, host, dir string, opt booking.Options) (*booking.Calendar, bool, []snapshot.Problem) {
 	cfg := o.Config
 	comments := cfg.String("comments")
 	named := comments != ""
@@ -87,7 +87,7 @@ func bookingsHere(ctx context.Context, o Options, host, dir string, opt booking.
 		comments = filepath.Join(dir, "comments.json")
 	}
 	if comments != "" && (named || config.IsFile(comments)) {
-		cal := booking.Open(comments, zone).Load(opt)
+		cal := booking.Open(comments, cfg.BookingZone(true)).Load(opt)
 		keepHost(cal, host)
 		followCards(ctx, o, cal)
 		return cal, false, nil

@@ -66,7 +66,7 @@ func TestANodeAsksItsSiteForBookings(t *testing.T) {
 		{"", "gpu01", 0, "", ""},
 	} {
 		cfg := settingsOf(t, map[string]string{"site_timeout": "2s", "site_url": c.site, "site": t.TempDir()})
-		cal, _, problems := bookingsHere(t.Context(), Options{Config: cfg, Now: func() time.Time { return sitetest.Now.Add(c.age) }}, c.host, "", booking.Options{}, time.UTC)
+		cal, _, problems := bookingsHere(t.Context(), Options{Config: cfg, Now: func() time.Time { return sitetest.Now.Add(c.age) }}, c.host, "", booking.Options{})
 		var got []string
 		if cal != nil {
 			for _, b := range cal.Bookings {

@@ -115,9 +115,7 @@ func options(cfg *config.Config, version string, now func() time.Time) (o sitege
 		OpenHistory: openHistory(cfg, now), IdleWindow: cfg.Duration("idle_window"), IdlePercent: cfg.Number("idle_percent"),
 		Data: data, Site: cfg.String("site"), State: cfg.String("state"),
 		Comments: comments, Aliases: cfg.AliasesPath(), Templates: cfg.String("templates"),
-		BookingZone: cfg.BookingZone(false).Location, DayStarts: cfg.BookingZone(false).DayStarts,
-		Inventory: resolver.Resolve,
-		Settings:  cfg.Board(),
+		BookingZone: cfg.BookingZone(false), Inventory: resolver.Resolve, Settings: cfg.Board(),
 		About: render.Site{
 			Title: cfg.String("title"), Lab: cfg.String("lab"), Languages: cfg.Languages(), Zone: cfg.Zone(),
 			Version: version, BaseURL: cfg.String("base_url"),

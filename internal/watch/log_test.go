@@ -20,7 +20,7 @@ func TestAMistakeThatMovesIsLoggedOnce(t *testing.T) {
 	var out bytes.Buffer
 	l := &loop{log: failure.NewLog(&out, time.Now), problems: map[string]bool{}}
 	generate := func(comments string) {
-		cal := booking.Parse("comments.json", []byte(comments), time.UTC, booking.Options{Now: now})
+		cal := booking.Parse("comments.json", []byte(comments), booking.Zone{Location: time.UTC}, booking.Options{Now: now})
 		b, _ := board.Merge(board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Calendar: cal})
 		l.logProblems(b)
 	}

@@ -149,7 +149,7 @@ func TestCountAgreesWithTheMerge(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 42, 10, 0, time.UTC)
 	fleet := demo.New(1, now)
 	in := board.Input{Now: now, Interval: demo.Interval, Reports: map[string]board.Report{},
-		Calendar: booking.Parse("comments.json", fleet.Files(now)["comments.json"], time.UTC, booking.Options{Now: now})}
+		Calendar: booking.Parse("comments.json", fleet.Files(now)["comments.json"], booking.Zone{Location: time.UTC}, booking.Options{Now: now})}
 	for _, h := range fleet.Hosts() {
 		in.Hosts = append(in.Hosts, inventory.Host{Name: h.Name, ExpectedGPUs: h.GPUs})
 		in.Reports[h.Name] = board.Report{Snapshot: fleet.Snapshot(h.Name, now)}

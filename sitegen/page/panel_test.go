@@ -33,7 +33,7 @@ func TestPanelsWithoutJavaScript(t *testing.T) {
 			if len(codes) != 2 || !strings.HasPrefix(codes[0], "gpuboard book "+h.Name+":") {
 				t.Fatalf("%s: %q", h.Name, codes)
 			}
-			cal := booking.Parse("comments.json", []byte("{"+codes[1]+"}"), in.Site.Zone, booking.Options{})
+			cal := booking.Parse("comments.json", []byte("{"+codes[1]+"}"), booking.Zone{Location: in.Site.Zone}, booking.Options{})
 			if len(cal.Problems) > 0 || len(cal.Bookings) != 1 || cal.Bookings[0].Host != h.Name ||
 				!cal.Bookings[0].Until.After(in.Board.GeneratedAt) {
 				t.Errorf("%s: %s: %v", h.Name, codes[1], cal.Problems)

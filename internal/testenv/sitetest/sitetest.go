@@ -40,7 +40,7 @@ func (s Site) Files(t testing.TB) map[string][]byte {
 		s.At = Now
 	}
 	in := board.Input{Now: s.At, Interval: 20 * time.Second, Reports: map[string]board.Report{},
-		Calendar: booking.Parse("comments.json", []byte(s.Comments), time.UTC, booking.Options{Now: s.At})}
+		Calendar: booking.Parse("comments.json", []byte(s.Comments), booking.Zone{Location: time.UTC}, booking.Options{Now: s.At})}
 	for _, h := range []struct {
 		name, model string
 		gpus        int
