@@ -18,7 +18,7 @@ type Input struct {
 	Now time.Time
 	// Interval and Next are those of [Board].
 	Interval, Next time.Duration
-	Hosts    []inventory.Host
+	Hosts          []inventory.Host
 	// InventoryAsOf is when the list of hosts was answered, if that was not now.
 	InventoryAsOf time.Time
 	// Reports is what the drops hold, by host name. A host without one has

@@ -81,9 +81,8 @@ func (l Limits) Check(cal *Calendar, wanted []Booking, now time.Time, fleet Flee
 
 // calendarLonger reports whether a period is longer than allowed. A change of clocks may add an hour.
 func calendarLonger(from, until time.Time, most time.Duration) bool {
-	days := int(most / (24 * time.Hour))
-	rest := most % (24 * time.Hour)
-	return until.Sub(from) > most && until.After(from.AddDate(0, 0, days).Add(rest))
+	const day = 24 * time.Hour
+	return until.Sub(from) > most && until.After(after(from, int(most/day), most%day, from.Location()))
 }
 
 // mostAtOnce is the most GPUs that the person of w has at any time of w, wanted ones included.

@@ -15,22 +15,32 @@ func Describe(from, until, now time.Time, zone *time.Location) string {
 		from = now
 	}
 	from, until, now = from.In(zone), until.In(zone), now.In(zone)
-	layout := func(t time.Time) string {
-		if t.Year() != now.Year() {
-			return t.Format("Mon 2 Jan 2006 15:04")
-		}
-		return t.Format("Mon 2 Jan 15:04")
-	}
 	first, _ := from.Zone()
+	begin := Near(from, now)
 	if until.IsZero() {
-		return layout(from) + " " + first + " → open end"
+		return begin + " " + first + " → open end"
 	}
 	last, _ := until.Zone()
-	begin := layout(from)
 	if first != last {
 		begin += " " + first
 	}
-	return fmt.Sprintf("%s → %s %s (%s)", begin, layout(until), last, span(from, until))
+	return fmt.Sprintf("%s → %s %s (%s)", begin, Near(until, now), last, span(from, until))
+}
+
+// Near writes a moment with its year, if that is not the year of now. Both are in the same zone.
+func Near(t, now time.Time) string {
+	if t.Year() != now.Year() {
+		return t.Format("Mon 2 Jan 2006 15:04")
+	}
+	return t.Format("Mon 2 Jan 15:04")
+}
+
+// EndText is the end of a booking, as commands and the form take it.
+func EndText(until time.Time) string {
+	if until.IsZero() {
+		return "never"
+	}
+	return until.Format(time.RFC3339)
 }
 
 // span is the length of a period in days of the calendar. Both times are in the same zone.

@@ -44,12 +44,10 @@ type File struct {
 // Open returns the File at a path. The file may be missing, its directory must exist.
 func Open(path string, zone Zone) *File {
 	zone.Location = cmp.Or(zone.Location, time.UTC)
-	f := &File{path: path, zone: zone, exchange: exchange, step: func(string) {}}
-	if _, err := os.Readlink(path); err == nil {
+	f := &File{path: withoutLinks(path), zone: zone, exchange: exchange, step: func(string) {}}
+	if _, err := os.Readlink(path); err == nil { // it must stay a link, so the file that it leads to is replaced
 		f.link = path
 	}
-	// A link must stay one, so the file that it leads to is replaced.
-	f.path = withoutLinks(path)
 	return f
 }
 
@@ -171,7 +169,7 @@ func (f *File) present(ctx context.Context) error {
 	if _, err := os.Stat(f.path); err == nil {
 		return nil
 	}
-	_, err := f.readSaved(ctx)
+	_, err := f.ReadSaved(ctx)
 	return err
 }
 
@@ -194,7 +192,7 @@ func (f *File) lockedOnce(ctx context.Context, do func(ctx context.Context, lock
 
 func (f *File) update(ctx context.Context, lock, log *os.File, by By, edit func(data []byte) ([]byte, error)) error {
 	for try := 0; ; try++ {
-		data, err := f.readSaved(ctx)
+		data, err := f.ReadSaved(ctx)
 		if err != nil {
 			return err
 		}
@@ -229,9 +227,9 @@ const (
 	savingPause = 100 * time.Millisecond
 )
 
-// readSaved reads the file, and again if it is empty, or missing where there were bookings: then
+// ReadSaved reads the file, and again if it is empty, or missing where there were bookings: then
 // somebody is saving it, or has just made it. What it returns is intact.
-func (f *File) readSaved(ctx context.Context) ([]byte, error) {
+func (f *File) ReadSaved(ctx context.Context) ([]byte, error) {
 	for try := 0; ; try++ {
 		f.step("read")
 		data, err := f.Read()

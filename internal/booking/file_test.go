@@ -386,7 +386,7 @@ func TestEmptyFileIsReadSeveralTimes(t *testing.T) {
 			reads++
 		}
 	}
-	if data, err := f.readSaved(t.Context()); err != nil || len(data) != 0 || reads != 1+savingTries {
+	if data, err := f.ReadSaved(t.Context()); err != nil || len(data) != 0 || reads != 1+savingTries {
 		t.Errorf("%q, %v after %d reads", data, err, reads)
 	}
 }

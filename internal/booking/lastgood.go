@@ -63,20 +63,14 @@ func (f *File) Load(opts Options) *Calendar {
 }
 
 func (f *File) load(opts Options) ([]byte, *Calendar) {
-	data, cal := f.read(opts)
-	if !opts.Now.IsZero() {
-		cal.Problems = append(cal.Problems, f.vanished(cal, opts)...)
-	}
-	return data, cal
-}
-
-// read reads the file, or the last good content instead.
-func (f *File) read(opts Options) ([]byte, *Calendar) {
 	data, err := f.Read()
 	if data == nil && err == nil && !isDir(filepath.Dir(f.path)) {
 		err = unix.ENOENT
 	}
 	cal, _ := f.judge(data, err, opts)
+	if !opts.Now.IsZero() {
+		cal.Problems = append(cal.Problems, f.vanished(cal, opts)...)
+	}
 	return data, cal
 }
 

@@ -230,7 +230,7 @@ func (r *reading) host(host string, v *hujson.Value) {
 		}
 	default:
 		if value.Kind() != 'n' {
-			r.unreadable("booking:type", v, whole, fmt.Sprintf(`the value of the host %s has to be a list [ … ] or a dictionary { "0": … }`, quote(host)))
+			r.unreadable(v, whole, fmt.Sprintf(`the value of the host %s has to be a list [ … ] or a dictionary { "0": … }`, quote(host)))
 		}
 	}
 }
@@ -320,21 +320,21 @@ func (r *reading) slot(s slot, v *hujson.Value) {
 				r.entry(s, element)
 			case 'n':
 			default:
-				r.unreadable("booking:type", element, s, `a calendar is a list of entries: { "name": …, "date": … }`)
+				r.unreadable(element, s, `a calendar is a list of entries: { "name": …, "date": … }`)
 			}
 		}
 	default:
 		if value.Kind() != 'n' {
-			r.unreadable("booking:type", v, s, `here has to be an entry { "name": …, "date": …, "comment": … }, a list of them, or {} for none`)
+			r.unreadable(v, s, `here has to be an entry { "name": …, "date": …, "comment": … }, a list of them, or {} for none`)
 		}
 	}
 }
 
 // unreadable reports a value that is no entry, and holds what it may mean.
-func (r *reading) unreadable(code string, v *hujson.Value, s slot, message string) {
+func (r *reading) unreadable(v *hujson.Value, s slot, message string) {
 	r.hold(s, v)
 	if !r.more {
-		r.hostProblem(code, v, s, message+held(s))
+		r.hostProblem("booking:type", v, s, message+held(s))
 	}
 }
 

@@ -173,12 +173,10 @@ func record(file *os.File, entries []Entry) error {
 func (f *File) Record() []Entry {
 	var entries []Entry
 	for _, path := range []string{f.recordPath() + ".1", f.recordPath()} {
-		file, _, err := atomicfile.Open(path)
+		data, _, err := readRegular(path)
 		if err != nil {
 			continue // it does not exist, or this process may not read it
 		}
-		data, _ := io.ReadAll(io.LimitReader(file, 2*maxRecordBytes))
-		file.Close()
 		for line := range bytes.Lines(data) {
 			var e Entry
 			if json.Unmarshal(line, &e) != nil {

@@ -106,11 +106,7 @@ func restoring(e Entry, b Booking, now time.Time) string {
 	if b.From.After(now) {
 		words = append(words, "--from", b.From.UTC().Format(time.RFC3339))
 	}
-	until := "never"
-	if !b.Until.IsZero() {
-		until = b.Until.UTC().Format(time.RFC3339)
-	}
-	words = append(words, "--until", until, "--name", b.Name)
+	words = append(words, "--until", EndText(b.Until.UTC()), "--name", b.Name)
 	if b.Kind == Maintenance {
 		words = append(words, "--kind", string(Maintenance))
 	}

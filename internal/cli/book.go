@@ -121,10 +121,7 @@ func (r *bookRequest) check(c *cobra.Command, args []string) error {
 		return failure.Usage(which, "--gpus: at least 1, not %d", r.gpus)
 	case !picking && (r.pick.Model != "" || r.pick.minMemory != "" || r.oneHost || r.pick.MIG):
 		return failure.Usage(which, "--model, --min-memory, --mig and --same-host go with --gpus")
-	}
-	switch booking.Kind(r.kind) {
-	case "", booking.Reserved, booking.Maintenance:
-	default:
+	case !slices.Contains([]string{"", string(booking.Reserved), string(booking.Maintenance)}, r.kind):
 		return failure.Usage("", "--kind: %q is neither booking nor maintenance", r.kind)
 	}
 	if r.length != "" {

@@ -249,10 +249,7 @@ func (e *editor) date(t time.Time, none string) string {
 		return none
 	}
 	t = t.In(e.Zone)
-	if t.Year() != e.Now.Year() {
-		return t.Format("Mon 2 Jan 2006 15:04 MST")
-	}
-	return t.Format("Mon 2 Jan 15:04 MST")
+	return booking.Near(t, e.Now) + t.Format(" MST")
 }
 
 // left is how much longer, or in how long, or since when not any more.

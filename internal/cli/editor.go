@@ -157,11 +157,8 @@ func (e *editor) note(notes ...string) {
 // change makes a change under the lock; with dryRun it only reads.
 func (e *editor) change(ctx context.Context, dryRun bool, edit func([]byte) (booking.Change, error)) (c booking.Change, err error) {
 	if dryRun {
-		data, err := e.file.Read()
+		data, err := e.file.ReadSaved(ctx)
 		if err != nil {
-			return c, fmt.Errorf("reading the bookings: %w", err)
-		}
-		if err := e.file.Intact(data); err != nil {
 			return c, err
 		}
 		return edit(data)

@@ -159,8 +159,7 @@ func (v *waiter) run(ctx context.Context, cfg *config.Config, timeout time.Durat
 			v.say("the board is " + snapshot.Length(p.Board.Age(v.app.now())) +
 				" old, so its state is unknown: does gpuboard generate run on the web host?")
 		default:
-			done, open, err := v.try(ctx, p.Board)
-			if done || err != nil {
+			if open, err := v.try(ctx, p.Board); open != nil || err != nil {
 				return open, err
 			}
 		}
@@ -170,28 +169,25 @@ func (v *waiter) run(ctx context.Context, cfg *config.Config, timeout time.Durat
 	}
 }
 
-// try looks at a board once. It is done when there are enough GPUs and they are booked.
-func (v *waiter) try(ctx context.Context, b *board.Board) (done bool, open []board.Unit, err error) {
+// try looks at a board once. It returns GPUs when there are enough and they are booked.
+func (v *waiter) try(ctx context.Context, b *board.Board) (open []board.Unit, err error) {
 	if open = board.Pick(v.open(b), v.wanted.limit, v.oneHost, v.wanted.Order == "index"); open == nil {
 		if err := v.never(b); err != nil {
-			return false, nil, err
+			return nil, err
 		}
 		v.say(v.progress(b))
-		return false, nil, nil
+		return nil, nil
 	}
 	if v.newEditor == nil {
-		return true, open, nil
+		return open, nil
 	}
 	// Not under the time limit: a booking that has begun is completed.
 	err = v.book(ctx, b, open)
-	switch {
-	case err == nil:
-		return true, open, nil
-	case again(err) && ctx.Err() == nil:
+	if err != nil && again(err) && ctx.Err() == nil {
 		v.say(err.Error())
-		return false, nil, nil
+		return nil, nil
 	}
-	return false, nil, err
+	return open, err
 }
 
 // over is why waiting ends without GPUs: it was interrupted, or time is up.

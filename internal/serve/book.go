@@ -15,7 +15,6 @@ import (
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
 	"gpuboard/sitegen/page"
-	"gpuboard/sitegen/render"
 )
 
 // BookingOptions are what the booking form needs to know.
@@ -64,18 +63,15 @@ const (
 type bookingForm struct {
 	BookingOptions
 	saves  *limiter
-	assets map[string]render.File
+	assets map[string][]byte // by name below book/
 	server *server
 }
 
 func newBookingForm(o BookingOptions, s *server) *bookingForm {
 	o.BodyTimeout = cmp.Or(max(o.BodyTimeout, 0), 5*time.Second)
-	if o.Aliases == nil {
-		o.Aliases = func() booking.Aliases { return nil }
-	}
-	d := &bookingForm{BookingOptions: o, saves: newLimiter(o.Now, saveBurst, savePause), assets: map[string]render.File{}, server: s}
+	d := &bookingForm{BookingOptions: o, saves: newLimiter(o.Now, saveBurst, savePause), assets: map[string][]byte{}, server: s}
 	for _, f := range o.Pages.Assets() {
-		d.assets[path.Base(f.Path)] = f
+		d.assets["assets/"+path.Base(f.Path)] = f.Content
 	}
 	return d
 }
@@ -117,24 +113,18 @@ func (d *bookingForm) serve(w http.ResponseWriter, r *http.Request, name string)
 
 // public answers what everybody may see, because it tells nothing about anybody else.
 func (d *bookingForm) public(w http.ResponseWriter, r *http.Request, name string) bool {
-	asset, isAsset := d.assets[strings.TrimPrefix(name, "assets/")]
-	isAsset = isAsset && strings.HasPrefix(name, "assets/")
-	isTimes := name == "times.json"
-	if !isAsset && !isTimes && name != "capabilities.json" {
+	content, isAsset := d.assets[name]
+	if !isAsset && name != "times.json" && name != "capabilities.json" {
 		return false
 	}
 	if !allowed(w, r, http.MethodGet, http.MethodHead) {
 		return true
 	}
-	if isTimes {
+	switch name {
+	case "times.json":
 		d.answerTimes(w, r)
 		return true
-	}
-	var content []byte
-	if isAsset {
-		w.Header().Set("Cache-Control", "max-age=31536000, immutable")
-		content = asset.Content
-	} else {
+	case "capabilities.json":
 		able := struct {
 			Booking bool   `json:"booking"`
 			Name    string `json:"name,omitempty"` // of whoever asks, if the browser says it by itself
@@ -143,6 +133,8 @@ func (d *bookingForm) public(w http.ResponseWriter, r *http.Request, name string
 			able.Name = d.Aliases().Canonical(login)
 		}
 		content, _ = json.Marshal(able) // it always can be
+	default:
+		w.Header().Set("Cache-Control", "max-age=31536000, immutable")
 	}
 	w.Header().Set("Content-Type", types[path.Ext(name)])
 	_, _ = w.Write(content) // who is gone misses nothing
@@ -246,7 +238,7 @@ func (d *bookingForm) show(w http.ResponseWriter, v *visit, status int) {
 	p.Active = slices.DeleteFunc(slices.Clone(cal.Bookings), func(b booking.Booking) bool { return !b.ActiveAt(v.Now) })
 	if len(p.At) == 0 && p.Fields.GPUs != "" && p.Say == "" {
 		if err := d.offer(v, cal); err != nil {
-			why, _ := refused(err, "until")
+			why := refused(err, "until")
 			v.refuse(why)
 			status = why.status
 		}
@@ -305,12 +297,12 @@ func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
 		err = nil
 	}
 	if err != nil {
-		why, ok := refused(err, endField(action))
-		if !ok && !d.File().Load(v.Options()).Broken {
+		why := refused(err, endField(action))
+		if why == nil && !d.File().Load(v.Options()).Broken {
 			d.fail(w, "saving a booking", err)
 			return
 		}
-		if !ok { // the file is away, or is no file
+		if why == nil { // the file is away, or is no file
 			d.server.Log.Error("saving a booking", "error", err)
 			why = &refusal{status: http.StatusConflict, say: "broken"}
 		}
@@ -347,15 +339,7 @@ func (v *visit) endBefore(c booking.Change) string {
 	if err != nil {
 		return "never"
 	}
-	return endText(found[0].Until)
-}
-
-// endText is the end of a booking, as the form takes it.
-func endText(until time.Time) string {
-	if until.IsZero() {
-		return "never"
-	}
-	return until.Format(time.RFC3339)
+	return booking.EndText(found[0].Until)
 }
 
 // sameOrigin reports whether a page of this site sent the form. Every browser sends at least

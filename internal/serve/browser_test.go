@@ -59,7 +59,7 @@ func newLab(t *testing.T) *lab {
 		t.Fatal(err)
 	}
 	h, err := serve.Handler(serve.Options{Site: l.path("site"), Auth: auth, Booking: &serve.BookingOptions{
-		File: func() serve.File { return booking.Open(l.path("data/comments.json"), booking.Zone{Location: time.UTC}) }, Zone: time.UTC, FileZone: booking.Zone{Location: time.UTC}, Pages: pages, Now: time.Now,
+		File: func() serve.File { return booking.Open(l.path("data/comments.json"), booking.Zone{Location: time.UTC}) }, Zone: time.UTC, FileZone: booking.Zone{Location: time.UTC}, Pages: pages, Now: time.Now, Aliases: func() booking.Aliases { return nil },
 	}})
 	if err != nil {
 		t.Fatal(err)

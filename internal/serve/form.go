@@ -42,8 +42,7 @@ func (d *bookingForm) wanted(v *visit) ([]booking.Booking, error) {
 // offer finds what is asked for in the fields: so many GPUs of a kind.
 func (d *bookingForm) offer(v *visit, cal *booking.Calendar) error {
 	f := &v.page.Fields
-	wish := board.Wish{OneHost: f.OneHost}
-	wish.Model = f.Model
+	wish := board.Wish{OneHost: f.OneHost, Request: board.Request{Model: f.Model}}
 	var err error
 	if wish.GPUs, err = strconv.Atoi(strings.TrimSpace(f.GPUs)); err != nil || wish.GPUs < 1 || wish.GPUs > maxPlaces {
 		return &refusal{status: http.StatusUnprocessableEntity, say: "count", field: "gpus"}
@@ -96,7 +95,7 @@ func (v *visit) freed(list []booking.Booking) url.Values {
 	first := list[0]
 	q := url.Values{
 		"released": {string(first.Kind)}, "name": {first.Name},
-		"until": {endText(first.Until)}, "comment": {first.Comment},
+		"until": {booking.EndText(first.Until)}, "comment": {first.Comment},
 	}
 	if first.From.After(v.Now) {
 		q.Set("from", first.From.Format(time.RFC3339))

@@ -19,31 +19,30 @@ type refusal struct {
 func (r *refusal) Error() string { return r.say + " " + r.detail }
 
 // refused turns the errors of a change into what the form says. endField is the field that
-// the end was read from. Other errors are not refusals.
-func refused(err error, endField string) (*refusal, bool) {
-	var r *refusal
+// the end was read from. It is nil for other errors, which are not refusals.
+func refused(err error, endField string) *refusal {
 	var policy *booking.Refusal
 	var encoding *booking.EncodingError
-	switch {
-	case errors.As(err, &r):
-	case errors.As(err, &policy):
-		r = policyRefusal(policy, endField)
-	case errors.Is(err, booking.ErrBroken):
-		r = &refusal{status: http.StatusConflict, say: "broken"}
-	case errors.Is(err, booking.ErrNotFound):
-		r = &refusal{status: http.StatusConflict, say: "gone"}
-	case errors.Is(err, booking.ErrOver):
-		r = &refusal{status: http.StatusConflict, say: "over"}
-	case errors.Is(err, booking.ErrInvalid):
-		r = &refusal{status: http.StatusUnprocessableEntity, say: "invalid", detail: err.Error()}
-	case errors.As(err, &encoding):
-		r = &refusal{status: http.StatusUnprocessableEntity, say: "invalid", detail: err.Error(), field: "comment"}
-	case errors.Is(err, booking.ErrLocked), errors.Is(err, booking.ErrChanged):
-		r = &refusal{status: http.StatusServiceUnavailable, say: "busy", detail: err.Error()}
-	default:
-		return nil, false
+	if r, ok := errors.AsType[*refusal](err); ok {
+		return r
 	}
-	return r, true
+	switch {
+	case errors.As(err, &policy):
+		return policyRefusal(policy, endField)
+	case errors.Is(err, booking.ErrBroken):
+		return &refusal{status: http.StatusConflict, say: "broken"}
+	case errors.Is(err, booking.ErrNotFound):
+		return &refusal{status: http.StatusConflict, say: "gone"}
+	case errors.Is(err, booking.ErrOver):
+		return &refusal{status: http.StatusConflict, say: "over"}
+	case errors.Is(err, booking.ErrInvalid):
+		return &refusal{status: http.StatusUnprocessableEntity, say: "invalid", detail: err.Error()}
+	case errors.As(err, &encoding):
+		return &refusal{status: http.StatusUnprocessableEntity, say: "invalid", detail: err.Error(), field: "comment"}
+	case errors.Is(err, booking.ErrLocked), errors.Is(err, booking.ErrChanged):
+		return &refusal{status: http.StatusServiceUnavailable, say: "busy", detail: err.Error()}
+	}
+	return nil
 }
 
 func policyRefusal(p *booking.Refusal, endField string) *refusal {

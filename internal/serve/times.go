@@ -42,7 +42,7 @@ func (d *bookingForm) times(q url.Values) timesAnswer {
 		answer.Error = err.Error()
 		return answer
 	}
-	answer.From, answer.Until = endText(from.In(policy.Zone)), endText(until.In(policy.Zone))
+	answer.From, answer.Until = booking.EndText(from.In(policy.Zone)), booking.EndText(until.In(policy.Zone))
 	answer.Says = d.Pages.In(q.Get("lang")).Period(from, until, policy.Now, policy.Zone)
 	answer.Note = strings.Join(notes, "; ")
 	return answer

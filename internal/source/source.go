@@ -115,7 +115,7 @@ func (s *Source) Remote() bool { return s.site != nil }
 func (s *Source) Aliases() (booking.Aliases, []snapshot.Problem) { return Aliases(s.cfg, s.data) }
 
 // Read returns the board as it is now. Its age is for the caller to judge.
-func (s *Source) Read(ctx context.Context) (p *data.Published, err error) {
+func (s *Source) Read(ctx context.Context) (*data.Published, error) {
 	if s.data != "" {
 		b, err := s.mergeData(ctx)
 		if err != nil {
@@ -123,19 +123,15 @@ func (s *Source) Read(ctx context.Context) (p *data.Published, err error) {
 		}
 		return &data.Published{Board: b, Title: s.cfg.String("title"), Lab: s.cfg.String("lab")}, nil
 	}
-	err = s.read(ctx, data.BoardPath, func(r io.Reader) (err error) {
-		p, err = data.ReadPublished(r)
-		return err
-	})
-	return p, err
+	return readFile(ctx, s, data.BoardPath, data.ReadPublished)
 }
 
 // host reads one host's own file with its bookings. It is not for data
 // directories, which have none.
 func (s *Source) host(ctx context.Context, name string) (h *board.Host, bookings []board.Booking, err error) {
-	err = s.read(ctx, data.HostsDir+name+".json", func(r io.Reader) (err error) {
+	h, err = readFile(ctx, s, data.HostsDir+name+".json", func(r io.Reader) (h *board.Host, err error) {
 		h, bookings, err = data.ReadHost(r)
-		return err
+		return h, err
 	})
 	return h, bookings, err
 }
@@ -155,25 +151,22 @@ func (s *Source) WithBookings(ctx context.Context) (*board.Board, error) {
 }
 
 // bookings reads the bookings that a site published; nil if they cannot be read.
-func (s *Source) bookings(ctx context.Context) (list []board.Booking) {
-	_ = s.read(ctx, data.BookingsPath, func(r io.Reader) (err error) {
-		list, err = data.ReadBookings(r)
-		return err
-	})
+func (s *Source) bookings(ctx context.Context) []board.Booking {
+	list, _ := readFile(ctx, s, data.BookingsPath, data.ReadBookings)
 	return list
 }
 
-// read reads a file of the site.
-func (s *Source) read(ctx context.Context, path string, read func(io.Reader) error) error {
+// readFile reads a file of the site.
+func readFile[T any](ctx context.Context, s *Source, path string, read func(io.Reader) (T, error)) (v T, err error) {
 	file, err := s.open(ctx, path)
 	if err != nil {
-		return err
+		return v, err
 	}
 	defer file.Close()
-	if err = read(file); err != nil && s.site != nil {
-		return s.unreadable(path, err)
+	if v, err = read(file); err != nil && s.site != nil {
+		err = s.unreadable(path, err)
 	}
-	return err
+	return v, err
 }
 
 // open opens a file of the site.
