@@ -105,10 +105,7 @@ func readRegular(path string) ([]byte, fs.FileInfo, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if data == nil { // no data at all would mean that there is no file
-		data = []byte{}
-	}
-	return data, info, nil
+	return data, info, nil // data is not nil, which would mean that there is no file
 }
 
 // updateBudget limits one Update, including the wait for the lock.

@@ -226,9 +226,8 @@ func (f *File) foreign() bool {
 	if err != nil || fileErr != nil {
 		return true
 	}
-	by, ok := link.Sys().(*syscall.Stat_t)
-	of, also := file.Sys().(*syscall.Stat_t)
-	return !ok || !also || by.Uid != 0 && by.Uid != uint32(os.Geteuid()) && by.Uid != of.Uid
+	by, of := link.Sys().(*syscall.Stat_t), file.Sys().(*syscall.Stat_t)
+	return by.Uid != 0 && by.Uid != uint32(os.Geteuid()) && by.Uid != of.Uid
 }
 
 // reason is an error without the path, which the problem has already.
@@ -243,8 +242,6 @@ func reason(err error) string {
 		return linkError.Err.Error()
 	case errors.As(err, &pathError):
 		return pathError.Err.Error()
-	case errors.Is(err, atomicfile.ErrNotRegular):
-		return "there is something other than a regular file"
 	}
 	return err.Error()
 }

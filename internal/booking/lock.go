@@ -68,11 +68,7 @@ func (f *File) openShared(path string, open func(path string) (*os.File, error))
 			return nil, err
 		}
 		info, err := file.Stat()
-		if err != nil {
-			file.Close()
-			return nil, err
-		}
-		if owner, err := f.ownership(); err == nil && singleName(info) {
+		if owner, ownerErr := f.ownership(); err == nil && ownerErr == nil && singleName(info) {
 			_ = setOwnership(file, owner) // the mode of the bookings may have changed since
 		}
 		return file, nil
@@ -81,10 +77,7 @@ func (f *File) openShared(path string, open func(path string) (*os.File, error))
 }
 
 // singleName reports whether a file has no other hard link, which could be a file of somebody else.
-func singleName(info fs.FileInfo) bool {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && st.Nlink == 1
-}
+func singleName(info fs.FileInfo) bool { return info.Sys().(*syscall.Stat_t).Nlink == 1 }
 
 // createEmpty creates an empty file that has its mode before its name, so that others can open it at once.
 func (f *File) createEmpty(path string) error {

@@ -15,22 +15,22 @@ type tail struct {
 	single bool          // there is one item
 }
 
-func tailOf(v *hujson.Value) tail {
+func tailOf(v *hujson.Value) (t tail) {
 	switch container := v.Value.(type) {
 	case *hujson.Array:
+		t.after = &container.AfterExtra
 		if n := len(container.Elements); n > 0 {
 			last := &container.Elements[n-1]
-			return tail{&container.AfterExtra, last, last.StartOffset, n == 1}
+			t.last, t.start, t.single = last, last.StartOffset, n == 1
 		}
-		return tail{after: &container.AfterExtra}
 	case *hujson.Object:
+		t.after = &container.AfterExtra
 		if n := len(container.Members); n > 0 {
 			last := &container.Members[n-1]
-			return tail{&container.AfterExtra, &last.Value, last.Name.StartOffset, n == 1}
+			t.last, t.start, t.single = &last.Value, last.Name.StartOffset, n == 1
 		}
-		return tail{after: &container.AfterExtra}
 	}
-	return tail{after: new(hujson.Extra)}
+	return t
 }
 
 // insert puts items behind the last one. A comment that ends the line of that one stays with it.
