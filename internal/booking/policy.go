@@ -381,9 +381,4 @@ func appendNote(notes []string, note string) []string {
 }
 
 // later returns the later of two moments.
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
+func later(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{b, a}, time.Time.Compare) }
