@@ -49,7 +49,7 @@ func (v *view) askOf(u *board.User, root string) templates.Ask {
 		}
 		href := "#" + w.Host
 		if root != "" {
-			href = root + "hosts/" + w.Host + "/index.html"
+			href = hostHref(root, w.Host)
 		}
 		a.Where = append(a.Where, templates.Where{Text: w.Host + " " + placesOf(w), Href: href})
 	}

@@ -33,7 +33,7 @@ func (v *view) booking(b *board.Booking, ref time.Time, root string) *templates.
 		line.By = render.Clean(b.By)
 	}
 	if v.hosts[b.Host] != nil {
-		line.HostHref = root + "hosts/" + b.Host + "/index.html"
+		line.HostHref = hostHref(root, b.Host)
 	}
 	return line
 }
@@ -227,7 +227,7 @@ func (v *view) lane(k target, list []*board.Booking, from, to time.Time) templat
 		l.Label += " " + one.Labels()[0]
 	}
 	if v.hosts[k.host] != nil {
-		l.Href = "../hosts/" + k.host + "/index.html"
+		l.Href = hostHref("../", k.host)
 		place := k.host
 		switch {
 		case k.mig >= 0:

@@ -159,7 +159,7 @@ func (v *view) window(i int, w *render.Window) templates.Window {
 		h := &w.Hosts[j]
 		line := v.use(h.Name, h.Use, h.KnownHours, 0)
 		if v.hosts[h.Name] != nil {
-			line.Href = "../hosts/" + h.Name + "/index.html"
+			line.Href = hostHref("../", h.Name)
 		}
 		line.Free, line.Coverage = v.words.digits(h.FreeHours), partOf(h.Coverage)
 		out.Hosts = append(out.Hosts, line)
@@ -265,9 +265,7 @@ func (v *view) nowRows(p *templates.HistoryPage) {
 		if g.State != board.Stuck && !(g.NoShow && g.Booking != nil) && !heldIdle {
 			continue
 		}
-		row := templates.NowRow{
-			Where: h.Name + " " + g.Label(), Href: "../hosts/" + h.Name + "/index.html#" + v.gpuID(h.Name, g),
-		}
+		row := templates.NowRow{Where: h.Name + " " + g.Label(), Href: hostHref("../", h.Name) + "#" + v.gpuID(h.Name, g)}
 		if g.MemoryUsed != nil {
 			row.Memory = v.words.quantity(v.words.gib(*g.MemoryUsed), "gib")
 		}
@@ -319,7 +317,7 @@ func (v *view) unused() (rows []templates.UnusedRow) {
 		}
 		rows = append(rows, templates.UnusedRow{
 			Where:  u.Booking.Host + " " + u.GPU.Label(),
-			Href:   "../hosts/" + u.Booking.Host + "/index.html#" + v.gpuID(u.Booking.Host, u.GPU),
+			Href:   hostHref("../", u.Booking.Host) + "#" + v.gpuID(u.Booking.Host, u.GPU),
 			Person: templates.Person{Name: render.Clean(u.Booking.Name), Href: v.userHref("../", u.Booking.Name)},
 			From:   v.words.near(u.Booking.From, v.in.Board.GeneratedAt),
 			Until:  v.words.near(u.Booking.Until, v.in.Board.GeneratedAt),

@@ -217,7 +217,7 @@ func (v *view) rowHref(host string, g *board.GPU) string {
 	if v.rowed {
 		return anchor
 	}
-	return "hosts/" + host + "/index.html" + anchor
+	return hostHref("", host) + anchor
 }
 
 // freeDevices is the environment that shows CUDA the free GPUs; "" for none, or if one is a slice.

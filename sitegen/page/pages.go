@@ -29,9 +29,8 @@ func Files(in render.Input, own fs.FS) error {
 		}
 	}
 	v := newView(in, looks)
-	if err := in.Put(
-		append(slices.Clip(v.look.files), render.NewFile("book/capabilities.json", []byte(capabilities)))...,
-	); err != nil {
+	files := append(slices.Clip(v.look.files), render.NewFile("book/capabilities.json", []byte(capabilities)))
+	if err := in.Put(files...); err != nil {
 		return err
 	}
 	if v.in.Help {

@@ -46,9 +46,8 @@ func (v *view) holdings() map[string]*holdings {
 				u.more++
 				continue
 			}
-			held := templates.Hold{
-				Where: h.Name + " " + row.Index, Href: root + "hosts/" + h.Name + "/index.html#" + row.ID, Row: &row,
-			}
+			href := hostHref(root, h.Name) + "#" + row.ID
+			held := templates.Hold{Where: h.Name + " " + row.Index, Href: href, Row: &row}
 			for _, p := range g.Holding() {
 				if p.Person == name {
 					held.Mine = append(held.Mine, v.process(p, now, rowSays{}))

@@ -105,13 +105,16 @@ func (v *view) ref(h *board.Host) time.Time {
 // glyphStep is how many pixels a sign takes in the strip of all GPUs.
 const glyphStep = 15
 
+// hostHref leads to the page of a host. root leads to the site's root.
+func hostHref(root, host string) string { return root + "hosts/" + host + "/index.html" }
+
 // title is how a host is called on pages.
 func title(h *board.Host) string { return cmp.Or(render.Clean(h.Title), h.Name) }
 
 // card is a host with its GPUs. Times are named relative to ref; root leads to the site's root.
 func (v *view) card(h *board.Host, d detail, ref time.Time, root string) *templates.Card {
 	c := &templates.Card{
-		ID: h.Name, Title: title(h), Href: root + "hosts/" + h.Name + "/index.html",
+		ID: h.Name, Title: title(h), Href: hostHref(root, h.Name),
 		State: string(h.State), Old: h.State != board.Up && h.State != board.Maintenance,
 		SSH: address(h), Owner: render.Clean(h.Owner), Note: render.Clean(h.Note), Group: render.Clean(h.Group),
 		Units: unitsOf(&h.Totals), Seen: v.words.near(h.SnapshotAt, ref), Gone: v.words.near(h.GoneSince, ref),
@@ -197,7 +200,7 @@ func (v *view) problem(p snapshot.Problem, h *board.Host, root string, link, ope
 		pv.Severity = "error"
 	}
 	if link && v.hosts[p.Host] != nil {
-		pv.Href = root + "hosts/" + p.Host + "/index.html"
+		pv.Href = hostHref(root, p.Host)
 	}
 	return pv
 }
