@@ -309,11 +309,8 @@ func (h *Host) repeated(places []place) {
 		}
 	}
 	if len(named) > 0 {
-		h.problem(
-			"gpu:same-uuid",
-			"several GPUs or slices have the same UUID and are named by index: "+
-				strings.Join(named[:min(len(named), most)], ", "),
-		)
+		h.problem("gpu:same-uuid", "several GPUs or slices have the same UUID and are named by index: "+
+			strings.Join(named[:min(len(named), most)], ", "))
 	}
 }
 

@@ -41,10 +41,8 @@ func (c *Config) NewConsul() (*inventory.Consul, error) {
 	}
 	consul, err := inventory.NewConsul(o)
 	if err != nil {
-		return nil, &failure.Error{
-			Exit: failure.ExitUsage, Code: "consul:config", Err: err,
-			Hint: "CONSUL_HTTP_ADDR is HOST:PORT or https://HOST:PORT; see: env | grep ^CONSUL_",
-		}
+		return nil, &failure.Error{Exit: failure.ExitUsage, Code: "consul:config", Err: err,
+			Hint: "CONSUL_HTTP_ADDR is HOST:PORT or https://HOST:PORT; see: env | grep ^CONSUL_"}
 	}
 	return consul, nil
 }

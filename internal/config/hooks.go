@@ -87,13 +87,9 @@ func (f *file) hook(item ast.Node) error {
 		}
 	}
 	if token := seen["format"]; token != nil && !slices.Contains(notify.Formats(), h.Format) {
-		return f.errorAt(
-			token,
-			"there is no format %q%s; there are %s",
-			format,
-			spelling.DidYouMean(format, texts(notify.Formats())),
-			strings.Join(texts(notify.Formats()), ", "),
-		)
+		known := texts(notify.Formats())
+		return f.errorAt(token, "there is no format %q%s; there are %s",
+			format, spelling.DidYouMean(format, known), strings.Join(known, ", "))
 	}
 	if err := f.checkEvents(h.Events, seen["events"]); err != nil {
 		return err
@@ -140,13 +136,8 @@ func (f *file) checkEvents(patterns []string, at *token.Token) error {
 	known := texts(notify.Kinds())
 	for _, p := range patterns {
 		if !slices.ContainsFunc(known, func(k string) bool { ok, err := path.Match(p, k); return ok && err == nil }) {
-			return f.errorAt(
-				at,
-				"events: no event is called %q%s; there are %s",
-				p,
-				spelling.DidYouMean(p, known),
-				strings.Join(known, ", "),
-			)
+			return f.errorAt(at, "events: no event is called %q%s; there are %s",
+				p, spelling.DidYouMean(p, known), strings.Join(known, ", "))
 		}
 	}
 	return nil
@@ -180,10 +171,8 @@ func (c *Config) Notifier() (*notify.Notifier, error) {
 		if h.URLFile != "" {
 			url, err := readSecret(h.URLFile)
 			if err != nil {
-				return nil, failure.Because(
-					"notify:config",
-					failure.New(failure.ExitUsage, fmt.Errorf("%s: reading the webhook of hook %s: %w", h.Origin, h.Name, err), ""),
-				)
+				err = fmt.Errorf("%s: reading the webhook of hook %s: %w", h.Origin, h.Name, err)
+				return nil, failure.Because("notify:config", failure.New(failure.ExitUsage, err, ""))
 			}
 			h.URL = url
 		}

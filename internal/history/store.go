@@ -382,11 +382,8 @@ func (s *Store) Problems(now time.Time) []snapshot.Problem {
 		out = append(out, snapshot.Problem{Code: code, File: filepath.Base(s.path), Message: message})
 	}
 	if d := now.Sub(s.rebuilt); !s.rebuilt.IsZero() && d < 24*time.Hour {
-		problem(
-			"history:rebuilt",
-			"history was damaged or emptied, and begins anew at "+s.rebuilt.Format(time.RFC3339)+
-				"; a damaged file lies beside it",
-		)
+		problem("history:rebuilt", "history was damaged or emptied, and begins anew at "+
+			s.rebuilt.Format(time.RFC3339)+"; a damaged file lies beside it")
 	}
 	if s.full {
 		problem("history:nospace", "there is no space for new history; what is shown of the past ends where it filled up")

@@ -68,13 +68,8 @@ func hostOf(e *api.ServiceEntry, name string) (Host, []snapshot.Problem) {
 	if s := meta["gpus"]; s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 0 || n > snapshot.MaxGPUs {
-			complain(
-				"discovery:bad-meta",
-				"%s's meta in Consul says gpus = %s, which is not a number from 0 to %d",
-				name,
-				quote(s),
-				snapshot.MaxGPUs,
-			)
+			complain("discovery:bad-meta", "%s's meta in Consul says gpus = %s, which is not a number from 0 to %d",
+				name, quote(s), snapshot.MaxGPUs)
 		} else {
 			h.ExpectedGPUs = n
 		}

@@ -99,13 +99,8 @@ func (r *Resolver) reconcile(
 	}
 	for _, datacenter := range slices.Sorted(maps.Keys(a.Missing)) {
 		there := slices.DeleteFunc(slices.Clone(live), func(h keptHost) bool { return h.Datacenter != datacenter })
-		complain(
-			"discovery:unreachable",
-			"datacenter %s did not answer (%s); %s",
-			datacenter,
-			a.Missing[datacenter],
-			known(there, now),
-		)
+		complain("discovery:unreachable", "datacenter %s did not answer (%s); %s",
+			datacenter, a.Missing[datacenter], known(there, now))
 	}
 	if len(a.Hosts) == 0 {
 		if source == fromConsul || len(live) > 0 {
