@@ -98,23 +98,19 @@ func (d *document) encode(text []byte) ([]byte, error) {
 }
 
 // An EncodingError says that a character does not exist in the encoding of the
-// file. [ToUTF8] converts the file so that it does.
+// file. In UTF-8 it does.
 type EncodingError struct{ Rune rune }
 
 func (e *EncodingError) Error() string {
 	return fmt.Sprintf("the file is in Windows-1252 (Latin-1), which has no %q: convert the file to UTF-8 first, or write it another way", e.Rune)
 }
 
-// ToUTF8 returns the file in UTF-8; one that is in UTF-8 already is returned as it is.
-func ToUTF8(data []byte) ([]byte, error) {
-	d, err := decode(data)
-	if err != nil {
-		return nil, fmt.Errorf("converting bookings to UTF-8: %w", err)
+// ToUTF8 returns the file in UTF-8. One that is in UTF-8 already, or is no text, is returned as it is.
+func ToUTF8(data []byte) string {
+	if d, err := decode(data); err == nil && d.windows1252 {
+		return d.text
 	}
-	if !d.windows1252 {
-		return data, nil
-	}
-	return []byte(d.text), nil
+	return string(data)
 }
 
 // position returns line and column, in characters and from 1, of an offset in text.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -41,9 +42,7 @@ func (a *app) availableCommand() *cobra.Command {
 			if err := a.withProblems(b, a.gpusMissing(cfg, b)); err != nil {
 				return err
 			}
-			if w.user == "" {
-				w.user = a.bookingName(cfg)
-			}
+			w.user = cmp.Or(w.user, a.bookingName(cfg))
 			mine := aliases.Mine(w.user)
 			open := w.Choose(b, mine)
 			enough := len(open) >= max(w.limit, 1)

@@ -65,13 +65,12 @@ func (a *app) bookingsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if keep != "" {
+			switch {
+			case keep != "":
 				return e.failed(e.keep(c.Context(), cfg.String("state"), keep))
-			}
-			if prune {
+			case prune:
 				return e.failed(e.prune(c.Context(), before))
-			}
-			if log {
+			case log:
 				return e.log()
 			}
 			cal := e.file.Load(e.Options())

@@ -376,10 +376,7 @@ func diffLines(before, after []byte) string {
 
 // normalLines returns a text in UTF-8 whose lines all end in a newline alone.
 func normalLines(data []byte) []byte {
-	if text, err := booking.ToUTF8(data); err == nil {
-		data = text
-	}
-	text := strings.ReplaceAll(string(data), "\r\n", "\n")
+	text := strings.ReplaceAll(booking.ToUTF8(data), "\r\n", "\n")
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}

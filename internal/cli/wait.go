@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,9 +136,7 @@ func (v *waiter) run(ctx context.Context, cfg *config.Config, timeout time.Durat
 	for _, p := range problems {
 		v.app.complain(p)
 	}
-	if v.wanted.user == "" {
-		v.wanted.user = v.app.bookingName(cfg)
-	}
+	v.wanted.user = cmp.Or(v.wanted.user, v.app.bookingName(cfg))
 	v.mine = aliases.Mine(v.wanted.user)
 	waiting := ctx
 	if timeout > 0 {
