@@ -92,16 +92,16 @@ func (f *File) vanishedProblem(e Entry, now time.Time) snapshot.Problem {
 		return fmt.Sprintf("%s is gone from the file, and was not released: it was %s by %s on %s, for %s. To put it back: %s; or to agree: gpuboard release %s",
 			thing(b.Host, b.Target), e.Action, quote(e.By), e.At.In(f.zone.Location).Format("2006-01-02 15:04 MST"), Describe(b.From, b.Until, now, f.zone.Location), restore, shell.Quote(e.ID))
 	}
-	if p.Message = say(restoring(e, b, now)); len(p.Message) > snapshot.MaxTextBytes {
+	if p.Message = say(restoring(b, now)); len(p.Message) > snapshot.MaxTextBytes {
 		b.Comment = "" // a command that is cut off would be useless
-		p.Message = say(restoring(e, b, now))
+		p.Message = say(restoring(b, now))
 	}
 	p.Message = snapshot.Text("the booking of "+quote(b.Name)+" for "+p.Message, snapshot.MaxTextBytes)
 	return p
 }
 
 // restoring is the command that makes the rest of a booking again.
-func restoring(e Entry, b Booking, now time.Time) string {
+func restoring(b Booking, now time.Time) string {
 	words := []string{"gpuboard", "book", b.Place()}
 	if b.From.After(now) {
 		words = append(words, "--from", b.From.UTC().Format(time.RFC3339))

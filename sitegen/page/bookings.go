@@ -127,7 +127,7 @@ func (v *view) sortByWeek(list []*board.Booking) {
 	slices.SortStableFunc(list, func(x, y *board.Booking) int {
 		return cmp.Or(
 			cmp.Compare(weeks[x], weeks[y]),
-			cmp.Compare(x.Host, y.Host),
+			board.NaturalCompare(x.Host, y.Host),
 			x.From.Compare(y.From),
 			slices.Compare(x.GPUs, y.GPUs),
 		)

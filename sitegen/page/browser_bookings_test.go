@@ -99,6 +99,24 @@ func TestBookingsAreListedByWeek(t *testing.T) {
 	}
 }
 
+// TestBookingsAreListedByTheNumbersOfTheirHosts: gpu2 comes before gpu10, as on the board.
+func TestBookingsAreListedByTheNumbersOfTheirHosts(t *testing.T) {
+	in := boardtest.Big(1)
+	in.Board.Bookings = nil
+	for _, host := range []string{"gpu10", "gpu2", "gpu1"} {
+		b := board.Booking{Host: host, GPUs: []int{0}}
+		b.Name, b.From = "ada", boardtest.Now.Add(time.Hour)
+		in.Board.Bookings = append(in.Board.Bookings, b)
+	}
+	var got []string
+	for _, line := range newView(in, []*look{{words: englishWords(t)}}).bookingsPages()[0].Weeks[0].List {
+		got = append(got, line.Host)
+	}
+	if want := []string{"gpu1", "gpu2", "gpu10"}; !slices.Equal(got, want) {
+		t.Errorf("the bookings are of the hosts %q, want %q", got, want)
+	}
+}
+
 // TestBookingsOfOneTimeAreListedByGPU: by their numbers, not by their digits.
 func TestBookingsOfOneTimeAreListedByGPU(t *testing.T) {
 	in := boardtest.Big(1)
