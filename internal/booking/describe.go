@@ -8,13 +8,16 @@ import (
 )
 
 // Describe writes the period of a booking for people:
-// "Sat 21 Nov 18:00 → Mon 23 Nov 18:00 CET (2 d)". A zero from is now, a zero until is an
-// open end. The year is written if it is not that of now.
+// "Sat 21 Nov 18:00 → Mon 23 Nov 18:00 CET (2 d)". A zero from is now, or not known if that
+// is after the end; a zero until is an open end. The year is written if it is not that of now.
 func Describe(from, until, now time.Time, zone *time.Location) string {
 	if from.IsZero() {
 		from = now
 	}
 	from, until, now = from.In(zone), until.In(zone), now.In(zone)
+	if from.Equal(now) && !until.IsZero() && !until.After(now) { // it began nobody knows when
+		return "until " + Near(until, now) + until.Format(" MST")
+	}
 	first, _ := from.Zone()
 	begin := Near(from, now)
 	if until.IsZero() {

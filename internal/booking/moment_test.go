@@ -239,6 +239,8 @@ func TestDescribe(t *testing.T) {
 		{"2026-10-25", "2026-10-25 23:00", "Sun 25 Oct 00:00 CEST → Sun 25 Oct 23:00 CET (24 h)"},      // the day has 25 hours
 		{"2026-03-28 18:00", "2026-03-30 18:00", "Sat 28 Mar 18:00 CET → Mon 30 Mar 18:00 CEST (2 d)"}, // 47 hours
 		{"2026-11-21 18:00", "", "Sat 21 Nov 18:00 CET → open end"},
+		{"", "2026-11-19 18:00", "until Thu 19 Nov 18:00 CET"},
+		{"", friday, "until Fri 20 Nov 10:30 CET"},
 	} {
 		var from, until time.Time
 		if tc.from != "" {

@@ -174,8 +174,9 @@ func (e *editor) keep(ctx context.Context, state, what string) error {
 func (e *editor) log() error {
 	for _, entry := range e.file.Record() {
 		b, _ := entry.Booking()
+		when := booking.Describe(b.From, b.Until, entry.At, e.Zone)
 		if _, err := fmt.Fprintf(e.app.stdout, "%s  %s  %s %s for %s: %s [%s]\n", e.moment(entry.At), failure.Printable(entry.By), b.Place(), failure.Printable(entry.Action),
-			failure.Printable(b.Name), e.when(b), failure.Printable(b.ID)); err != nil {
+			failure.Printable(b.Name), when, failure.Printable(b.ID)); err != nil {
 			return fmt.Errorf("writing the record: %w", err)
 		}
 	}

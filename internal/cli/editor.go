@@ -254,7 +254,7 @@ func (e *editor) standing(bookings []booking.Booking) []string {
 		case b.Until.IsZero():
 			line += "no end is given"
 		default:
-			line += "until " + b.Until.In(e.Zone).Format("Mon 2 Jan 15:04 MST") + ", for " + booking.Length(b.Until.Sub(e.Now))
+			line += "until " + e.date(b.Until, "") + ", for " + booking.Length(b.Until.Sub(e.Now))
 		}
 		if b.Comment != "" {
 			line += " (" + snapshot.Text(b.Comment, 120) + ")"
