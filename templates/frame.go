@@ -21,11 +21,13 @@ type Frame struct {
 	Zone       string  // of the times on the page
 	ZoneName   string  // of the site's zone, such as Europe/Paris
 	Built      *Moment // the moment that the page shows
-	Generation string  // the id that page and JSON of one generation share; "" on pages of one host
-	Interval   int     // seconds; a page that is some of them old is late
-	Next       int     // seconds from Built until the next generation is complete; 0 on pages that do not follow it
-	Demo       bool
-	Help       bool // the site has the documentation
+	// Description is what programs show beside a link to the page; "" for nothing.
+	Description string
+	Generation  string // the id that page and JSON of one generation share; "" on pages of one host
+	Interval    int    // seconds; a page that is some of them old is late
+	Next        int    // seconds from Built until the next generation is complete; 0 on pages that do not follow it
+	Demo        bool
+	Help        bool // the site has the documentation
 }
 
 // Slots are a site's own HTML, nil where it has none.

@@ -45,6 +45,11 @@ func (v *view) indexPage(cards []*templates.Card) *templates.IndexPage {
 			By: render.Clean(g.Booking.Name), At: v.words.near(g.FreeFrom, b.GeneratedAt),
 		}
 	}
+	var free []string
+	for _, m := range p.FreeModels {
+		free = append(free, m.Text)
+	}
+	p.Description = strings.Join(free, ", ")
 	p.Notice = v.markdown(v.in.Notice)
 	p.NoticeStart = firstLine(v.in.Notice)
 	for _, problem := range b.Problems {

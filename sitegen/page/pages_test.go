@@ -297,6 +297,15 @@ func TestHeadline(t *testing.T) {
 					t.Errorf("<%s> is %q, want %q", n, got, want)
 				}
 			}
+			described := ""
+			for _, n := range elements(doc) {
+				if attr(n, "name") == "description" {
+					described = strings.ReplaceAll(attr(n, "content"), "\u00a0", " ")
+				}
+			}
+			if _, models, _ := strings.Cut(c.h1, "MIG slices free "); described != models {
+				t.Errorf("a link to it is described as %q, want %q", described, models)
+			}
 		})
 	}
 }
