@@ -34,6 +34,9 @@ function markJustBooked() {
     }
   }
 
+  for (const place of justBooked) { // its line does not say what was delivered any more
+    delivered.delete(byID(place.split(":")[0]));
+  }
   const data = JSON.parse(byID("_gpus")?.textContent ?? '{"hosts":[]}');
   for (const host of data.hosts) {
     const glyphs = findAll(".hl>svg>use", byID(host.id));

@@ -1,11 +1,22 @@
 // Fetching other pages of the site, and parts of them.
 const online = location.protocol !== "file:" && pageKind !== "kiosk" && pageKind !== "about";
 
+const mostWaited = 15000; // ms until a request is given up, and a later one may do better
+
+// How far this device's clock is ahead of the server's, once a response has said so.
+let clockAhead = 0;
+
 // request fetches what an address relative to this page names. It leaves out a name and
 // password that somebody opened the page with: fetch refuses those.
-function request(address) {
+async function request(address) {
   const url = new URL(address, location.origin + location.pathname);
-  return fetch(url.href, { cache: "no-cache", credentials: "same-origin" });
+  const signal = AbortSignal.timeout(mostWaited);
+  const response = await fetch(url.href, { cache: "no-cache", credentials: "same-origin", signal });
+  const date = Date.parse(response.headers.get("Date"));
+  if (date) {
+    clockAhead = Date.now() - date;
+  }
+  return response;
 }
 
 const parsePage = (html) => new DOMParser().parseFromString(html, "text/html");

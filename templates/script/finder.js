@@ -35,29 +35,28 @@ function searchFor(text) {
   writeAddress();
 }
 
+// prepareFinder shows the line of filters, which stays when the page is renewed.
 function prepareFinder() {
   const box = byID("_find");
-  searchField = null;
-  if (!box) {
-    return;
-  }
-  box.hidden = false;
-  prepareSearchField();
-  prepareOrder();
-  for (const link of findAll("a[href^='?q=']")) {
-    link.addEventListener("click", (event) => {
-      if (event.ctrlKey || event.metaKey || event.shiftKey) {
-        return;
-      }
-      event.preventDefault();
-      const text = queryOf(link);
-      searchFor(text === query ? "" : text);
-    });
+  searchField = byID("_q");
+  if (box?.hidden) {
+    box.hidden = false;
+    prepareSearchField();
+    prepareOrder();
   }
 }
 
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[href^='?q=']");
+  if (!link || !searchField || event.ctrlKey || event.metaKey || event.shiftKey) {
+    return;
+  }
+  event.preventDefault();
+  const text = queryOf(link);
+  searchFor(text === query ? "" : text);
+});
+
 function prepareSearchField() {
-  searchField = byID("_q");
   searchField.value = query;
   searchField.addEventListener("input", () => {
     searchFor(searchField.value);

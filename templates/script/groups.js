@@ -5,14 +5,18 @@ const nameOf = (group) => group.querySelector("h2").textContent;
 
 function prepareGroups() {
   for (const group of findAll("details.group")) {
-    const name = nameOf(group);
-    group.open = !foldedGroups.has(name);
-    group.firstElementChild.addEventListener("click", () => {
-      foldedGroups.delete(name);
-      if (group.open) { // it is about to be folded
-        foldedGroups.add(name);
-      }
-      remember("folded", foldedGroups.size > 0 ? JSON.stringify([...foldedGroups]) : "");
-    });
+    group.open = !foldedGroups.has(nameOf(group));
   }
 }
+
+document.addEventListener("click", ({ target }) => {
+  const group = target.closest("details.group > summary")?.parentNode;
+  if (!group) {
+    return;
+  }
+  foldedGroups.delete(nameOf(group));
+  if (group.open) { // it is about to be folded
+    foldedGroups.add(nameOf(group));
+  }
+  remember("folded", foldedGroups.size > 0 ? JSON.stringify([...foldedGroups]) : "");
+});

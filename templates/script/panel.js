@@ -1,9 +1,9 @@
 // The panel of a row says who has booked that GPU, and composes what to type to book it. Where a
 // server answers for the booking form, it reads the times as they are typed. What was typed
-// counts for all panels, so that renewing the page loses nothing.
+// counts for all panels. A renewal of the page leaves open ones as they are.
 const {
   words, root, online, setups, byID, findAll, makeElement, makeButton, makeSVG, recall,
-  remember, setParameters, setPageParameters, request, fetchPage, adopt, labelCopyButton,
+  remember, setParameters, setPageParameters, request, fetchPage, adopt, labelCopyButton, schedule, delivered,
 } = window.gpuboard;
 
 const wish = { name: recall("name") || "", from: "", until: "", comment: "" };
@@ -174,6 +174,7 @@ async function send(address, { target, submitter }, refusal) {
 async function askForForm() {
   formServed = false;
   const response = await request(root.dataset.root + "book/capabilities.json");
+  schedule(); // by the server's clock, which the response has told
   const answer = response.ok ? await response.json() : {};
   formServed = answer.booking === true;
   if (answer.name && !wish.name) {
@@ -207,3 +208,10 @@ document.addEventListener("toggle", ({ target: panel }) => {
   compose(panel);
   findForm();
 }, true);
+
+// A renewal brings open panels the bookings that there are now.
+setups.push(() => {
+  for (const fields of findAll(".bkp[open] .wish")) {
+    listBookings(fields.parentNode);
+  }
+});

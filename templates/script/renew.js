@@ -1,46 +1,86 @@
-// Renewing in place: fetched only while somebody looks, and only main is replaced, so that
-// scroll, focus, filters and open details stay.
+// Renewing in place, part by part: fetched only while somebody looks. A host of which nothing
+// has changed stays as it is, and so do the filters, an open panel, and what somebody types.
+const selectionHolds = 60000; // ms; a selection that is forgotten does not hide the news for longer
+
 let renewTimer = 0;
+let requests = 0; // that were made for a renewal
+let selectedAt = 0;
+let composing = false; // characters, as in Chinese
+
+// The lines of hosts, as the server sent them.
+const delivered = new WeakMap();
+for (const line of findAll(".host")) {
+  delivered.set(line, line.outerHTML);
+}
+
+document.addEventListener("selectionchange", () => {
+  selectedAt = performance.now();
+});
+document.addEventListener("compositionstart", () => {
+  composing = true;
+});
+document.addEventListener("compositionend", () => {
+  composing = false;
+});
 
 function schedule() {
   clearTimeout(renewTimer);
-  if (!online || paused || document.hidden) {
-    return;
+  if (online && !paused && !document.hidden) {
+    renewTimer = setTimeout(refresh, awaitsBooking() ? 2000 : untilNext());
   }
-  // Not all viewers ask in the same second.
-  const interval = 1000 * Math.max(5, root.dataset.interval || 60) * (1 + Math.random() / 5);
-  renewTimer = setTimeout(refresh, awaitsBooking() ? 2000 : interval);
+}
+
+// untilNext is how long to wait before the next generation is asked for: until a second or two
+// after it is due, by the server's clock. If it has not come by then, as long as it is overdue.
+// The chance is so that not all viewers ask in the same second.
+function untilNext() {
+  const interval = 1000 * Math.max(5, root.dataset.interval || 60);
+  if (!root.dataset.next) {
+    return interval * (1 + Math.random() / 5);
+  }
+  const age = Math.max(0, Date.now() - clockAhead - builtAt());
+  const overdue = age - 1000 * root.dataset.next;
+  const wait = overdue < 0 ? 1000 * (1 + Math.random()) - overdue : Math.min(overdue, interval);
+  return Math.max(2000, Math.min(wait, 1.2 * interval));
 }
 
 async function refresh() {
+  clearTimeout(renewTimer);
+  const number = ++requests;
+  const fresh = await fetchPage("").catch(() => null);
+  if (number !== requests) {
+    return; // the viewer has come back, and it was asked for once more
+  }
+  updateAges(); // before the news, which it would take away
   try {
-    const response = await request("");
-    readClock(response);
-    const fresh = response.ok ? parsePage(await response.text()) : null;
-    updateAges(); // before the news, which it would take away
     if (fresh?.getElementById("_main")) {
       renew(fresh);
     }
-  } catch {
-    updateAges();
-  }
-  schedule();
-}
-
-// readClock learns from a response how far this device's clock is ahead.
-function readClock(response) {
-  const date = Date.parse(response.headers.get("Date"));
-  if (date) {
-    const ahead = Date.now() - date;
-    clockAhead = Math.abs(ahead) > clockTolerance ? ahead : 0;
+  } finally {
+    schedule();
   }
 }
 
-// isBusy reports whether somebody types or chooses, and should not be interrupted.
-function isBusy() {
-  const active = document.activeElement;
-  const typing = active?.matches("input:not([type=checkbox],[type=radio]),select,textarea");
-  return typing || document.querySelector("dialog[open],form:focus-within") !== null;
+// comeBack asks at once when somebody looks again, or the network is there again.
+function comeBack() {
+  if (document.hidden) {
+    clearTimeout(renewTimer);
+    return;
+  }
+  updateAges();
+  if (online && !paused) {
+    refresh();
+  }
+}
+
+// isBusy reports whether somebody does what a renewal would end.
+const isBusy = () => composing || document.querySelector("dialog[open]") !== null;
+
+// isSelected reports whether text in an element is selected, as to copy it.
+function isSelected(element) {
+  const selection = getSelection();
+  const held = !selection.isCollapsed && performance.now() - selectedAt < selectionHolds;
+  return held && selection.containsNode(element, true);
 }
 
 function renew(fresh) {
@@ -48,30 +88,17 @@ function renew(fresh) {
   if (news.built === root.dataset.built || isBusy()) {
     return;
   }
-  const main = byID("_main");
   const free = headline();
-  const focus = placeOf(document.activeElement ?? document.body);
-  const open = findAll("details[open]", main).map(placeOf);
-  const closed = findAll("details:not([open])", main).map(placeOf);
-  const checked = findAll("input[type=radio]:checked", main).map(placeOf);
   const { scrollX, scrollY } = window;
-
-  main.replaceWith(document.importNode(fresh.getElementById("_main"), true));
-  for (const radio of checked.map(elementAt)) {
-    if (radio) {
-      radio.checked = true;
-    }
-  }
-  Object.assign(root.dataset, news);
-  pageTitle = fresh.title;
-  document.title = pageTitle;
-  setIcon(fresh.querySelector("link[rel=icon]").getAttribute("href"));
-  replacedHeading = null;
-  preparePage();
-
-  setOpen(open, true);
-  setOpen(closed, false);
-  elementAt(focus)?.focus({ preventScroll: true });
+  keepPlaces(() => {
+    renewParts(byID("_main"), fresh.getElementById("_main"));
+    Object.assign(root.dataset, news);
+    pageTitle = fresh.title;
+    document.title = pageTitle;
+    setIcon(fresh.querySelector("link[rel=icon]").getAttribute("href"));
+    replacedHeading = null;
+    preparePage();
+  });
   scrollTo(scrollX, scrollY);
   if (headline() !== free && pageKind === "index" && !staleness) {
     showMessage("vh", headline());
@@ -80,6 +107,94 @@ function renew(fresh) {
 
 // headline is what the page says of how many are free.
 const headline = () => document.querySelector(".headline em")?.textContent;
+
+// kindOf is the same for a part and the one whose place it takes.
+const kindOf = (part) => [part.tagName, part.id, part.classList[0], part.getAttribute("aria-labelledby")].join(" ");
+
+// renewParts brings the parts of an element to those of a fresh one.
+function renewParts(element, fresh) {
+  const former = new Set(element.children);
+  const parts = [...fresh.children].map((part) => {
+    const others = part.matches(".host") ? [byID(part.id)] : [...former];
+    const old = others.find((other) => other && kindOf(other) === kindOf(part));
+    former.delete(old);
+    return renewPart(old, part);
+  });
+  former.forEach((part) => part.remove());
+  arrange(element, element.matches(".map") ? sortHosts(parts) : parts);
+}
+
+// renewPart returns what takes the place of a part: the same one, if nothing has changed.
+function renewPart(old, fresh) {
+  if (old?.matches("#_find,#_order")) {
+    return old;
+  }
+  if (old?.matches(".group,.map,.finder")) {
+    old.className = fresh.className;
+    renewParts(old, fresh);
+    return old;
+  }
+  const text = fresh.matches(".host") && fresh.outerHTML;
+  if (old && (delivered.get(old) === text || isSelected(old))) {
+    return old;
+  }
+  const part = document.importNode(fresh, true);
+  if (text) {
+    delivered.set(part, text);
+  }
+  if (old) {
+    replacePart(old, part);
+  }
+  return part;
+}
+
+// replacePart puts a new part in the place of an old one. What was fetched for it goes on, and an
+// open panel, with what somebody types there, which learns of the bookings that there are now.
+function replacePart(old, part) {
+  old.before(part);
+  const fetched = old.matches(".host") && fetchedRows.get(old.id);
+  if (fetched) {
+    move(part, fetched.rows, null);
+  }
+  for (const panel of findAll(".bkp[open]", old)) {
+    const row = panel.closest(".r").id;
+    const place = part.querySelector("#" + CSS.escape(row) + " .bkp");
+    if (place) {
+      findAll(":scope > i", panel).forEach((booking) => booking.remove());
+      panel.append(...findAll(":scope > i", place));
+      move(place.parentNode, panel, place);
+      place.remove();
+    }
+  }
+  old.remove();
+}
+
+// keepPlaces makes a change to the page, after which what was open, chosen and in focus is so.
+function keepPlaces(change) {
+  const main = byID("_main");
+  const focused = document.activeElement ?? document.body;
+  const { selectionStart, selectionEnd, selectionDirection } = focused;
+  const focus = placeOf(focused);
+  const open = findAll("details[open]", main).map(placeOf);
+  const closed = findAll("details:not([open])", main).map(placeOf);
+  const checked = findAll("input[type=radio]:checked", main).map(placeOf);
+
+  change();
+  for (const radio of checked.map(elementAt)) {
+    if (radio) {
+      radio.checked = true;
+    }
+  }
+  setOpen(open, true);
+  setOpen(closed, false);
+  const target = focused.isConnected ? focused : elementAt(focus);
+  if (target && target !== document.activeElement) {
+    target.focus({ preventScroll: true });
+    if (target === focused && Number.isInteger(selectionStart)) {
+      target.setSelectionRange(selectionStart, selectionEnd, selectionDirection);
+    }
+  }
+}
 
 function setOpen(places, open) {
   for (const details of places.map(elementAt)) {

@@ -21,8 +21,12 @@ function showRows(line, open) {
 }
 
 function putRows(line, rows) {
-  line.querySelector(".rows")?.remove();
-  line.append(rows);
+  const old = line.querySelector(".rows");
+  if (!old) {
+    line.append(rows);
+  } else if (old !== rows) {
+    replacePart(old, rows);
+  }
   addCopyButtons();
 }
 
@@ -36,15 +40,18 @@ async function fetchRows(line) {
   const address = linkOf(line).href;
   const page = await fetchPage(address);
   const current = byID(line.id); // the page may have been renewed meanwhile
-  if (!current || !isOpen(current)) {
+  const held = fetchedRows.has(line.id) && current && isSelected(current);
+  if (!current || !isOpen(current) || held) {
     return;
   }
   const rows = adopt(page.querySelector(".rows"), address);
   fetchedRows.set(current.id, { rows, news: newsOf(current) });
-  putRows(current, rows);
-  setups.forEach((setup) => setup());
-  makeSortable();
-  applySearch();
+  keepPlaces(() => {
+    putRows(current, rows);
+    setups.forEach((setup) => setup());
+    makeSortable();
+    applySearch();
+  });
 }
 
 // openHost shows the rows of a host; where they cannot be fetched, its own page has them.
@@ -96,13 +103,15 @@ function prepareHosts() {
     return;
   }
   for (const line of findAll(".host")) {
-    const open = isOpen(line);
     const toggled = toggledHosts.has(line.id);
-    addFoldButton(line);
-    if (open) {
-      openInPage.add(line);
-      showRows(line, !toggled);
-    } else {
+    if (!line.querySelector(".fold")) { // it is new
+      addFoldButton(line);
+      if (isOpen(line)) {
+        openInPage.add(line);
+        showRows(line, !toggled);
+      }
+    }
+    if (!openInPage.has(line)) {
       reopen(line, toggled);
     }
   }

@@ -18,18 +18,19 @@ function readGPUs() {
 function readHost(data, position, models) {
   const line = byID(data.id);
   const hostText = (data.id + " " + data.words).toLowerCase();
+  const glyphs = findAll(".hl>svg>use", line);
   return {
     id: data.id,
     position,
     line,
     text: hostText,
-    glyphs: findAll(".hl>svg>use", line),
-    gpus: data.gpus.map((gpu) => readGPU(gpu, hostText, models)),
+    glyphs,
+    gpus: data.gpus.map((gpu, i) => readGPU(gpu, hostText, models, glyphs[i])),
   };
 }
 
 // readGPU reads an array of which empty values at the end are left out.
-function readGPU([index, stateIndex, modelIndex, users = "", booker = "", freeUntil = 0], hostText, models) {
+function readGPU([index, stateIndex, modelIndex, users = "", booker = "", freeUntil = 0], hostText, models, glyph) {
   const [model, gib] = models[modelIndex];
   const state = stateNames[stateIndex];
   return {
@@ -38,7 +39,7 @@ function readGPU([index, stateIndex, modelIndex, users = "", booker = "", freeUn
     gib,
     users,
     booker,
-    dimmed: false,
+    dimmed: glyph?.matches(".off") ?? false,
     freeFor: freeUntil ? 1000 * freeUntil - builtAt() : Infinity,
     text: hostText + " " + (model + " " + users + " " + booker).toLowerCase() + " " + state,
   };

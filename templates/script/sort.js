@@ -23,6 +23,28 @@ function compareKeys(a, b) {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
+// move puts a node before another one, or at the end. Where the browser can, it keeps its focus
+// and what is selected in its fields.
+function move(parent, node, next) {
+  if (node.isConnected && parent.isConnected && parent.moveBefore) {
+    parent.moveBefore(node, next);
+  } else {
+    parent.insertBefore(node, next);
+  }
+}
+
+// arrange brings elements into this order, and moves only those that stand elsewhere.
+function arrange(parent, elements) {
+  let next = parent.firstElementChild;
+  for (const element of elements) {
+    if (element === next || (element.parentNode === parent && isSelected(element))) {
+      next = element.nextElementSibling;
+    } else {
+      move(parent, element, next);
+    }
+  }
+}
+
 // sortRows sorts the rows of a table; those that belong to another stay below it.
 function sortRows(table, column, descending) {
   const blocks = [];
@@ -39,7 +61,8 @@ function sortRows(table, column, descending) {
     }
     return descending ? compareKeys(b.key, a.key) : compareKeys(a.key, b.key);
   });
-  table.tBodies[0].append(...blocks.flatMap((block) => block.rows));
+  const first = findAll("tr.first", table.tBodies[0]);
+  arrange(table.tBodies[0], [...first, ...blocks.flatMap((block) => block.rows)]);
 }
 
 function sortTable(table, column, descending) {
@@ -113,18 +136,24 @@ function meterWidth(line, meter) {
   return bar ? Number(bar.getAttribute("width")) : -1;
 }
 
-function orderHosts() {
+// sortHosts sorts lines that stand as they are listed.
+function sortHosts(lines) {
   const keyOf = Object.hasOwn(hostKeys, hostOrder) ? hostKeys[hostOrder] : () => 0;
   const byName = (a, b) => a.name.localeCompare(b.name, root.lang, { numeric: true });
-  const byKey = (a, b) => b.key - a.key || a.position - b.position;
+  const byKey = (a, b) => b.key - a.key;
+  const entries = lines.map((line) => ({
+    line,
+    name: line.querySelector("h3").textContent,
+    key: keyOf(line),
+  }));
+  entries.sort(hostOrder === "name" ? byName : byKey);
+  return entries.map((entry) => entry.line);
+}
+
+function orderHosts() {
+  const position = (line) => hostByID.get(line.id).position;
   for (const map of findAll(".map")) {
-    const entries = findAll(".host", map).map((line) => ({
-      line,
-      position: hostByID.get(line.id).position,
-      name: line.querySelector("h3").textContent,
-      key: keyOf(line),
-    }));
-    entries.sort(hostOrder === "name" ? byName : byKey);
-    map.append(...entries.map((entry) => entry.line));
+    const listed = findAll(".host", map).sort((a, b) => position(a) - position(b));
+    arrange(map, sortHosts(listed));
   }
 }

@@ -29,16 +29,8 @@ showChoices();
 preparePage();
 
 setInterval(updateAges, 15000);
-document.addEventListener("visibilitychange", () => {
-  if (document.hidden) {
-    clearTimeout(renewTimer);
-    return;
-  }
-  updateAges();
-  if (online && !paused) {
-    refresh();
-  }
-});
+document.addEventListener("visibilitychange", comeBack);
+addEventListener("online", comeBack);
 schedule();
 
 // What the other scripts use.
@@ -61,6 +53,8 @@ window.gpuboard = {
   setPageParameters,
   now,
   request,
+  schedule,
+  delivered,
   fetchPage,
   adopt,
   addCopyButtons,

@@ -1,17 +1,15 @@
 // Time: how old everything on the page is, and the message that the board is late or has stopped.
 
-// How far this device's clock is ahead of the server's, once a response has said so.
-let clockAhead = 0;
-const now = () => Date.now() - clockAhead;
-
 // Clocks that differ by less than this are not spoken of.
 const clockTolerance = 60000;
+const clockError = () => Math.abs(clockAhead) > clockTolerance ? clockAhead : 0;
+const now = () => Date.now() - clockError();
 
 // When the booking was made that led here, or 0. In whole seconds, as the board has its times.
 const savedAt = /[?&]saved=1/.test(location.search) ? 1000 * Math.floor(Date.now() / 1000) : 0;
 
 const builtAt = () => Date.parse(root.dataset.built);
-const awaitsBooking = () => savedAt > 0 && builtAt() < savedAt - clockAhead;
+const awaitsBooking = () => savedAt > 0 && builtAt() < savedAt - clockError();
 
 let pageTitle = document.title;
 let staleness = ""; // "", "late" or "dead"

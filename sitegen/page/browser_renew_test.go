@@ -1,0 +1,289 @@
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/internal/testenv/browser"
+	"gpuboard/sitegen/render"
+)
+
+// republish writes all pages of a site anew, a minute after in a generation before.
+func republish(t testing.TB, dir string, in render.Input, generation int) {
+	t.Helper()
+	files := pages(t, in)
+	writeFiles(t, dir, files)
+	for _, f := range files { // HTTP tells files apart by the second in which they were written
+		path := filepath.Join(dir, filepath.FromSlash(f.Path))
+		if err := os.Chtimes(path, time.Time{}, time.Now().Add(time.Duration(generation)*time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// occupied is a later generation of a fleet, in which one GPU has two processes more.
+func occupied(in render.Input, host, gpu, generation int) render.Input {
+	h := &in.Board.Hosts[host]
+	h.SnapshotAt = boardtest.Now.Add(time.Duration(generation) * time.Minute)
+	g := &h.GPUs[gpu]
+	g.State = board.Busy
+	boardtest.Process(g, 4001, "mira", "train.py", 9000, boardtest.Now)
+	boardtest.Process(g, 4002, "mira", "eval.py", 900, boardtest.Now)
+	boardtest.Finish(in.Board)
+	in.Board.GeneratedAt = h.SnapshotAt
+	return in
+}
+
+// everyBrowser runs a test with a browser that can move an element as it is, and with one that cannot.
+func everyBrowser(t *testing.T, test func(t *testing.T, b *browser.Browser)) {
+	for name, script := range map[string]string{"moves": "", "takes out and puts in": "delete Element.prototype.moveBefore"} {
+		t.Run(name, func(t *testing.T) {
+			b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+			before(b, script)
+			test(t, b)
+		})
+	}
+}
+
+// before runs a script in every page that is opened from now on, before its own.
+func before(b *browser.Browser, script string) {
+	browser.Call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+}
+
+// TestBrowserRenewsUnderTheSearch: who types in the search sees the news, and neither text nor cursor moves.
+func TestBrowserRenewsUnderTheSearch(t *testing.T) {
+	everyBrowser(t, func(t *testing.T, b *browser.Browser) {
+		dir := siteDir(t, boardtest.Lab())
+		site := serve(t, dir, boardtest.Now.Add(14*time.Second))
+		b.Do(chromedp.Navigate(site + "index.html"))
+		b.Value(`document.getElementById("_q").focus()`)
+		pressKeys(t, b, "atlas")
+		pressKeys(t, b, kb.ArrowLeft)
+		pressKeys(t, b, kb.ArrowLeft)
+		b.Value(`window.field = document.activeElement`)
+		free := b.Text("h1 em")
+		rewriteIndex(t, dir, occupied(boardtest.Lab(), 0, 5, 1))
+
+		// Characters that are being composed are not interrupted.
+		b.Value(`(window.asked = 0, window.plain = fetch, window.fetch = async (...all) => { const r = await plain(...all); setTimeout(() => asked++, 1000); return r; })`)
+		b.Value(`(field.dispatchEvent(new CompositionEvent("compositionstart", { bubbles: true })), document.dispatchEvent(new Event("visibilitychange")))`)
+		b.Until("the request", "asked > 0")
+		b.Value(`field.dispatchEvent(new CompositionEvent("compositionend", { bubbles: true }))`)
+		renewed(t, b)
+		if now := b.Text("h1 em"); now == free {
+			t.Errorf("the page still says %s", now)
+		}
+		expect(t, b, `document.activeElement === field && field.isConnected`, "true")
+		expect(t, b, `[field.value, field.selectionStart, field.selectionEnd].join()`, "atlas,3,3")
+		expect(t, b, `[...document.querySelectorAll(".host:not([hidden])")].map(h => h.id).join()`, "atlas")
+		pressKeys(t, b, "x")
+		expect(t, b, `field.value + location.search`, "atlxas?q=atlxas")
+		b.Quiet(site)
+	})
+}
+
+// TestBrowserKeepsAnOpenPanel: a booking panel stays open with what was typed, and where, when there is news of its
+// host. Around it are the news. Above a dozen hosts its rows are fetched again.
+func TestBrowserKeepsAnOpenPanel(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		fleet     func() render.Input
+		host, gpu int
+		row       string
+	}{
+		{"rows of the page", boardtest.Lab, 0, 5, "#atlas-5"},
+		{"fetched rows", func() render.Input { return boardtest.Big(rowHosts + 8) }, 5, 3, "#gpu005-3"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			everyBrowser(t, func(t *testing.T, b *browser.Browser) {
+				dir := siteDir(t, c.fleet())
+				site := serve(t, dir, boardtest.Now.Add(14*time.Second))
+				b.Do(chromedp.Navigate(site + "index.html"))
+				if c.host == 5 {
+					b.Value(`document.querySelector("#gpu005 .us").click()`)
+				}
+				b.Until("the row", fmt.Sprintf(`!!document.querySelector("%s")`, c.row))
+				b.Value(fmt.Sprintf(`(window.row = () => document.querySelector("%s"), window.panel = row().querySelector(".bkp"), panel.open = true)`, c.row))
+				b.Until("the fields", `!!panel.querySelector(".wish input[name=comment]")`)
+				b.Value(`panel.querySelector("[name=comment]").focus()`)
+				pressKeys(t, b, "half a")
+				pressKeys(t, b, kb.ArrowLeft)
+				b.Value(`(window.field = document.activeElement, window.was = row())`)
+				for generation := 1; generation <= 2; generation++ {
+					next := occupied(c.fleet(), c.host, c.gpu, generation)
+					at := next.Board.Hosts[c.host].Name
+					next.Board.Bookings = append(next.Board.Bookings, *boardtest.Booked(at, []int{c.gpu}, "kai", boardtest.At(9, 0, 0), boardtest.At(10, 0, 0), ""))
+					republish(t, dir, next, generation)
+					renewed(t, b)
+					b.Until("the news in the row", `row() !== was && row().matches(".busy")`)
+					b.Value(`window.was = row()`)
+					expect(t, b, `row().querySelector(".bkp") === panel && panel.isConnected && panel.open`, "true")
+					expect(t, b, `row().querySelectorAll(".bkp").length`, "1")
+					expect(t, b, `panel.querySelector(".due").textContent.includes("kai")`, "true")
+					expect(t, b, `document.activeElement === field`, "true")
+					expect(t, b, `[field.value, field.selectionStart].join()`, "half a,5")
+				}
+				pressKeys(t, b, "x")
+				expect(t, b, `panel.querySelector("code").textContent.includes("half xa")`, "true")
+				b.Quiet(site)
+			})
+		})
+	}
+}
+
+// TestBrowserKeepsUnchangedHosts: a host of which there is nothing new stays the same elements, in the order that was
+// chosen, too.
+func TestBrowserKeepsUnchangedHosts(t *testing.T) {
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	for _, query := range []string{"", "?order=free", "?q=free&rows=-u"} {
+		t.Run(query, func(t *testing.T) {
+			lab := boardtest.Lab()
+			boardtest.Finish(lab.Board)
+			lab.Board.GeneratedAt = boardtest.Now
+			dir := siteDir(t, lab)
+			site := serve(t, dir, boardtest.Now.Add(14*time.Second))
+			b.Do(chromedp.Navigate(site + "index.html" + query))
+			b.Value(`window.lines = [...document.querySelectorAll(".host")]`)
+			for generation := 1; generation <= 2; generation++ {
+				rewriteIndex(t, dir, occupied(boardtest.Lab(), 0, 5, generation))
+				renewed(t, b)
+				expect(t, b, `lines.filter(line => line.isConnected).length + " of " + document.querySelectorAll(".host").length`, "8 of 9")
+				expect(t, b, `document.querySelectorAll(".host .fold").length`, "9")
+			}
+			expect(t, b, `document.querySelectorAll("button .cpy,.line .line,th button button,.counts,h1").length`, "2")
+			b.Do(chromedp.Navigate(site + "index.html" + query))
+			fresh := `[...document.querySelectorAll(".host,.r,.off")].map(e => e.id + e.hidden + e.className).join()`
+			want := b.Value(fresh)
+			rewriteIndex(t, dir, lab)
+			b.Do(chromedp.Navigate(site + "index.html" + query))
+			rewriteIndex(t, dir, occupied(boardtest.Lab(), 0, 5, 2))
+			renewed(t, b)
+			expect(t, b, fresh, want)
+			// What is clicked acts once.
+			search := b.Value(`location.search`)
+			b.Do(chromedp.Click(".counts a.busy"), chromedp.Click(".counts a.busy"))
+			if query == "?order=free" {
+				expect(t, b, `location.search`, search)
+			}
+		})
+	}
+	b.Quiet("http://127.0.0.1")
+}
+
+// TestBrowserLeavesASelectionAlone: text that somebody has selected stays, and is renewed when it is not selected any more.
+func TestBrowserLeavesASelectionAlone(t *testing.T) {
+	dir := siteDir(t, boardtest.Lab())
+	site := serve(t, dir, boardtest.Now.Add(14*time.Second))
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	b.Do(chromedp.Navigate(site + "index.html?order=load"))
+	b.Value(`(window.line = document.getElementById("boreas"), getSelection().selectAllChildren(line.querySelector("h3")))`)
+	b.Until("the selection", `String(getSelection()).includes("boreas")`)
+	rewriteIndex(t, dir, occupied(boardtest.Lab(), 1, 0, 1))
+	renewed(t, b)
+	expect(t, b, `line.isConnected + String(getSelection()).trim()`, "trueboreas")
+	b.Value(`getSelection().removeAllRanges()`)
+	rewriteIndex(t, dir, occupied(boardtest.Lab(), 1, 0, 2))
+	renewed(t, b)
+	expect(t, b, `line.isConnected`, "false")
+	b.Quiet(site)
+}
+
+// A watchedSite counts how often its front page is asked for.
+type watchedSite struct {
+	http.Handler
+	mu    sync.Mutex
+	asked []time.Time
+	hangs bool // the front page does not come
+}
+
+func (s *watchedSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/" {
+		s.Handler.ServeHTTP(w, r)
+		return
+	}
+	s.mu.Lock()
+	s.asked = append(s.asked, time.Now())
+	hangs := s.hangs
+	s.mu.Unlock()
+	if hangs {
+		<-r.Context().Done()
+		return
+	}
+	s.Handler.ServeHTTP(w, r)
+}
+
+// request waits for the n-th one of the front page.
+func (s *watchedSite) request(t *testing.T, n int) time.Time {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		s.mu.Lock()
+		asked := s.asked
+		s.mu.Unlock()
+		if len(asked) >= n {
+			return asked[n-1]
+		}
+	}
+	t.Fatalf("the front page was not asked for %d times", n)
+	return time.Time{}
+}
+
+// TestBrowserAsksWhenTheNextIsDue: by the server's clock, though the device's differs. What has not come is asked for
+// again after as long as it is overdue, and what hangs is given up.
+func TestBrowserAsksWhenTheNextIsDue(t *testing.T) {
+	in := boardtest.Lab()
+	dir := siteDir(t, in)
+	site := &watchedSite{Handler: http.FileServer(http.Dir(dir))}
+	server := httptest.NewServer(site)
+	t.Cleanup(server.Close)
+	b := openBrowser(t, time.Time{})
+	before(b, `{ const plain = Date.now; Date.now = () => plain() + 40000; }`)
+	before(b, `{ const plain = AbortSignal.timeout; AbortSignal.timeout = (ms) => plain.call(AbortSignal, ms / 50); }`)
+	b.Do(chromedp.Navigate("about:blank"))
+
+	const next = 6 * time.Second
+	in.Board.GeneratedAt, in.Board.Interval, in.Board.Next = time.Now().Truncate(time.Second), time.Minute, next
+	rewriteIndex(t, dir, in)
+	due := in.Board.Due()
+	b.Do(chromedp.Navigate(server.URL + "/"))
+	expect(t, b, `document.documentElement.dataset.next`, "6")
+	site.request(t, 1)
+	site.mu.Lock()
+	site.hangs = true
+	site.mu.Unlock()
+	// A Date is of whole seconds, and this machine has much to do.
+	if late := site.request(t, 2).Sub(due); late < 900*time.Millisecond || late > 4*time.Second {
+		t.Errorf("asked %v after it was due", late)
+	}
+	if again := site.request(t, 3).Sub(site.request(t, 2)); again < 2*time.Second || again > 8*time.Second {
+		t.Errorf("what hung was asked for again after %v", again)
+	}
+	site.mu.Lock()
+	site.hangs = false
+	site.mu.Unlock()
+	in.Board.GeneratedAt = in.Board.GeneratedAt.Add(next)
+	rewriteIndex(t, dir, in)
+	built := in.Board.GeneratedAt.Unix()
+	b.Until("the next generation", fmt.Sprintf(`Date.parse(document.documentElement.dataset.built) === %d000`, built))
+
+	// Where the network has come back, it is asked at once.
+	site.mu.Lock()
+	asked := len(site.asked)
+	site.mu.Unlock()
+	begin := time.Now()
+	b.Value(`dispatchEvent(new Event("online"))`)
+	if waited := site.request(t, asked+1).Sub(begin); waited > time.Second {
+		t.Errorf("asked %v after the network came back", waited)
+	}
+}
