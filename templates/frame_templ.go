@@ -164,7 +164,7 @@ func document(f Frame, title, class string) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if f.Kind == "kiosk" {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "<meta http-equiv=\"refresh\" content=\"60\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "<noscript><meta http-equiv=\"refresh\" content=\"60\"></noscript>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

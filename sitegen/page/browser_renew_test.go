@@ -200,6 +200,23 @@ func TestBrowserLeavesASelectionAlone(t *testing.T) {
 	b.Quiet(site)
 }
 
+// TestBrowserRenewsTheWall: the wall screen renews itself in place, without being loaded anew.
+func TestBrowserRenewsTheWall(t *testing.T) {
+	dir := siteDir(t, boardtest.Lab())
+	site := serve(t, dir, boardtest.Now.Add(14*time.Second))
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	b.Do(chromedp.Navigate(site + "kiosk/index.html"))
+	b.Value(`window.loaded = "once"`)
+	free := b.Text("h1 em")
+	republish(t, dir, occupied(boardtest.Lab(), 0, 5, 1), 1)
+	renewed(t, b)
+	if now := b.Text("h1 em"); now == free {
+		t.Errorf("the wall still says %s", now)
+	}
+	expect(t, b, `window.loaded`, "once")
+	b.Quiet(site)
+}
+
 // A watchedSite counts how often its front page is asked for.
 type watchedSite struct {
 	http.Handler
@@ -249,7 +266,7 @@ func TestBrowserAsksWhenTheNextIsDue(t *testing.T) {
 	t.Cleanup(server.Close)
 	b := openBrowser(t, time.Time{})
 	before(b, `{ const plain = Date.now; Date.now = () => plain() + 40000; }`)
-	before(b, `{ const plain = AbortSignal.timeout; AbortSignal.timeout = (ms) => plain.call(AbortSignal, ms / 50); }`)
+	before(b, `{ const plain = AbortSignal.timeout; AbortSignal.timeout = (ms) => plain.call(AbortSignal, ms / 10); }`)
 	b.Do(chromedp.Navigate("about:blank"))
 
 	const next = 6 * time.Second
@@ -262,17 +279,17 @@ func TestBrowserAsksWhenTheNextIsDue(t *testing.T) {
 	site.mu.Lock()
 	site.hangs = true
 	site.mu.Unlock()
-	// A Date is of whole seconds, and this machine has much to do.
-	if late := site.request(t, 2).Sub(due); late < 900*time.Millisecond || late > 4*time.Second {
+	// A Date is of whole seconds, and this machine may have much to do. The interval is a minute.
+	if late := site.request(t, 2).Sub(due); late < 900*time.Millisecond || late > 30*time.Second {
 		t.Errorf("asked %v after it was due", late)
 	}
-	if again := site.request(t, 3).Sub(site.request(t, 2)); again < 2*time.Second || again > 8*time.Second {
+	if again := site.request(t, 3).Sub(site.request(t, 2)); again < 2*time.Second || again > 45*time.Second {
 		t.Errorf("what hung was asked for again after %v", again)
 	}
 	site.mu.Lock()
 	site.hangs = false
 	site.mu.Unlock()
-	in.Board.GeneratedAt = in.Board.GeneratedAt.Add(next)
+	in.Board.GeneratedAt, in.Board.Next = time.Now().Truncate(time.Second), 50*time.Second
 	rewriteIndex(t, dir, in)
 	built := in.Board.GeneratedAt.Unix()
 	b.Until("the next generation", fmt.Sprintf(`Date.parse(document.documentElement.dataset.built) === %d000`, built))
@@ -283,7 +300,7 @@ func TestBrowserAsksWhenTheNextIsDue(t *testing.T) {
 	site.mu.Unlock()
 	begin := time.Now()
 	b.Value(`dispatchEvent(new Event("online"))`)
-	if waited := site.request(t, asked+1).Sub(begin); waited > time.Second {
+	if waited := site.request(t, asked+1).Sub(begin); waited > 30*time.Second {
 		t.Errorf("asked %v after the network came back", waited)
 	}
 }

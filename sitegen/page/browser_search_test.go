@@ -59,6 +59,7 @@ func TestBrowserSearch(t *testing.T) {
 		"h100 free":      of("europa", 0, 1, 2, 3),
 		"H100 BUSY":      of("europa", 4, 5, 6, 7),
 		">60G":           europa,
+		"80g":            europa,
 		">40G juno":      of("juno", 1, 2, 3, 4, 5, 6, 7),
 		"free 4h":        of("europa", 0, 1, 2, 3) + " " + of("juno", 2, 3),
 		"free 3h juno":   of("juno", 1, 2, 3),

@@ -45,7 +45,7 @@ function readGPU([index, stateIndex, modelIndex, users = "", booker = "", freeUn
   };
 }
 
-// makeTest returns the test of a word: a state, more memory than so much, free for so long,
+// makeTest returns the test of a word: a state, so much memory or more than that, free for so long,
 // the number of a GPU, or part of what is written about it.
 function makeTest(word) {
   if (stateNames.includes(word)) {
@@ -56,6 +56,11 @@ function makeTest(word) {
   if (memory) {
     const least = Number(memory[1]);
     return (gpu) => gpu.gib >= least;
+  }
+
+  const size = /^(\d+)(g|gb|gib)$/.exec(word);
+  if (size) {
+    return (gpu) => gpu.gib === Number(size[1]) || gpu.text.includes(word);
   }
 
   const length = /^(\d+)(m|min|h|d|w)$/.exec(word);
