@@ -310,25 +310,6 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
-// TestGroupSaysWhatIsFree: a group that is named after its model does not name it again.
-func TestGroupSaysWhatIsFree(t *testing.T) {
-	in := boardtest.Big(rowHosts + 1)
-	for i := range in.Board.Hosts {
-		in.Board.Hosts[i].Models[0].Free = 0
-	}
-	in.Board.Hosts[0].Models[0].Free = 2
-	for _, want := range []string{"2 × H100 free", "2 free"} {
-		files := pages(t, in)
-		got := textOf(byID(parse(t, files[len(files)-1]), "_group0"))
-		if !strings.Contains(strings.ReplaceAll(got, "\u00a0", " "), "GPUs "+want) {
-			t.Errorf("the group does not say %q: %.80q", want, got)
-		}
-		for i := range in.Board.Hosts {
-			in.Board.Hosts[i].Group = ""
-		}
-	}
-}
-
 func find(doc *html.Node, name string) *html.Node {
 	for _, n := range elements(doc) {
 		if n.Data == name {

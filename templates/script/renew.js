@@ -7,10 +7,10 @@ let requests = 0; // that were made for a renewal
 let selectedAt = 0;
 let composing = false; // characters, as in Chinese
 
-// The lines of hosts, as the server sent them.
+// The lines of hosts, as the server sent them: copies, for scripts change the lines.
 const delivered = new WeakMap();
 for (const line of findAll(".host")) {
-  delivered.set(line, line.outerHTML);
+  delivered.set(line, line.cloneNode(true));
 }
 
 document.addEventListener("selectionchange", () => {
@@ -134,13 +134,12 @@ function renewPart(old, fresh) {
     renewParts(old, fresh);
     return old;
   }
-  const text = fresh.matches(".host") && fresh.outerHTML;
-  if (old && (delivered.get(old) === text || isSelected(old))) {
+  if (old && (delivered.get(old)?.isEqualNode(fresh) || isSelected(old))) {
     return old;
   }
   const part = document.importNode(fresh, true);
-  if (text) {
-    delivered.set(part, text);
+  if (part.matches(".host")) {
+    delivered.set(part, part.cloneNode(true));
   }
   if (old) {
     replacePart(old, part);
