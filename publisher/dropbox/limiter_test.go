@@ -254,15 +254,16 @@ func TestTwoHundredSilentConnections(t *testing.T) {
 		}
 		defer conn.Close()
 	}
-	// All that are let in have heard the server's greeting, or are hung up on.
+	// All that are let in have heard the server's greeting; the others are told why not.
 	eventually(t, "the server is full", func() bool {
 		conn, err := b.dialFrom("127.0.0.9")
 		if err != nil {
 			return false
 		}
 		defer conn.Close()
-		_, err = io.ReadFull(conn, make([]byte, 4))
-		return err != nil
+		greeting := make([]byte, 4)
+		_, err = io.ReadFull(conn, greeting)
+		return err != nil || string(greeting) != "SSH-"
 	})
 	if _, err := b.loginFrom(t, "127.0.0.1", "gpu01"); err == nil {
 		t.Fatal("there is room, so the test proves nothing")
