@@ -42,6 +42,20 @@ func Unlock(f *os.File) error {
 // socket, device or directory is an error that wraps [ErrNotRegular].
 func OpenLock(path string) (*os.File, error) { return openLock(path, 0, 0) }
 
+// Held reports whether somebody holds the lock of a file. Nobody holds that of a file that does not exist.
+func Held(path string) (bool, error) {
+	lock, err := OpenLock(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("opening the lock: %w", err)
+	}
+	defer Unlock(lock)
+	free, err := TryLock(lock)
+	return !free, err
+}
+
 // openLock opens the file for writing, which NFS requires for a lock, or else for reading.
 func openLock(path string, create int, perm fs.FileMode) (*os.File, error) {
 	const flags = unix.O_NOFOLLOW | unix.O_NONBLOCK

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -121,14 +120,5 @@ func (b Heartbeat) Write(spool string) error {
 
 // Running reports whether a loop holds the lock of a spool.
 func Running(spool string) (bool, error) {
-	l, err := atomicfile.OpenLock(filepath.Join(spool, LockFile))
-	if os.IsNotExist(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("opening the loop's lock: %w", err)
-	}
-	defer atomicfile.Unlock(l)
-	free, err := atomicfile.TryLock(l)
-	return !free, err
+	return atomicfile.Held(filepath.Join(spool, LockFile))
 }
