@@ -118,8 +118,8 @@ func DecodeBundle(r io.Reader) (*Bundle, error) {
 	if b.Host, b.BootID, err = identity(head.Schema, head.Host, head.BootID); err != nil {
 		return nil, err
 	}
-	if got := checksum(head.Snapshot, head.Samples); got != head.Checksum {
-		return nil, refuse(BadChecksum, "the checksum says %s, the content %s", Clip(Text(head.Checksum, MaxNameBytes), 15), Clip(got, 15))
+	if err := head.verify(head.Snapshot, head.Samples); err != nil {
+		return nil, err
 	}
 	snap := &Snapshot{}
 	if err := jsonv2.Unmarshal(head.Snapshot, snap, lenient); err != nil {
@@ -194,8 +194,8 @@ func DecodeHour(r io.Reader) (*Hour, error) {
 	if h.Start.IsZero() || !h.Start.Equal(h.Start.Truncate(time.Hour)) {
 		return nil, refuse(BadTime, "it does not say which hour it is of")
 	}
-	if got := checksum(lines); got != head.Checksum {
-		return nil, refuse(BadChecksum, "the checksum says %s, the content %s", Clip(Text(head.Checksum, MaxNameBytes), 15), Clip(got, 15))
+	if err := head.verify(lines); err != nil {
+		return nil, err
 	}
 	for len(lines) > 0 {
 		var line []byte
@@ -216,11 +216,25 @@ func DecodeHour(r io.Reader) (*Hour, error) {
 	return h, nil
 }
 
+// verify compares the checksum with that of the content.
+func (h *header) verify(parts ...[]byte) error {
+	if got := checksum(parts...); got != h.Checksum {
+		said := Clip(Text(h.Checksum, MaxNameBytes), 15)
+		return refuse(BadChecksum, "the checksum says %s, the content %s", said, Clip(got, 15))
+	}
+	return nil
+}
+
+// tooNew is the error for a file of a later version.
+func tooNew(schema int) error {
+	return refuse(BadSchema, "it has schema %d, and this version reads up to %d: update this side first", schema, Schema)
+}
+
 // identity checks schema, host and boot id of a file.
 func identity(schema int, host, boot string) (string, string, error) {
 	switch {
 	case schema > Schema:
-		return "", "", refuse(BadSchema, "it has schema %d, and this version reads up to %d: update this side first", schema, Schema)
+		return "", "", tooNew(schema)
 	case schema < 1:
 		return "", "", refuse(BadSchema, "it does not say its schema")
 	}
@@ -247,7 +261,7 @@ func parseError(data []byte, err error) error {
 		Schema int `json:"schema"`
 	}
 	if jsonv2.Unmarshal(data, &head, lenient) == nil && head.Schema > Schema {
-		return refuse(BadSchema, "it has schema %d, and this version reads up to %d: update this side first", head.Schema, Schema)
+		return tooNew(head.Schema)
 	}
 	return refuse(BadParse, "reading the document: %w", err)
 }
