@@ -74,21 +74,18 @@ func installed(name string) bool {
 // maxTries is how often a generation is tried, once in a second.
 const maxTries = 60
 
-// generateNow runs gpuboard generate, again if another generation is in progress, which may have begun before the
-// booking.
+// generateNow runs gpuboard generate. While another generation is in progress it tries again, because that one may
+// have begun before the booking.
 func generateNow(ctx context.Context, cfg *config.Config, interval time.Duration) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	args := []string{"generate", "--interval", interval.String()}
+	args := []string{"generate", "--config", cfg.Path, "--interval", interval.String()}
 	for _, name := range []string{"data", "site", "state", "comments", "aliases", "templates"} {
 		if value := cfg.String(name); value != "" {
 			args = append(args, "--"+name, value)
 		}
-	}
-	if cfg.Path != "" {
-		args = append(args, "--config", cfg.Path)
 	}
 	for range maxTries {
 		var said bytes.Buffer

@@ -35,7 +35,8 @@ func (a *app) serveCommand() *cobra.Command {
 			"sends their names (--auth-header). With --private nothing is shown without a login. It\n" +
 			"speaks plain HTTP: if passwords cross a network, put a web server with TLS in front.\n" +
 			"generate --watch shows a booking at once. If cron or a timer generates the site, serve\n" +
-			"makes a generation after a booking, if it may write the site.\n" + exitStatus,
+			"makes a generation after a booking, with the settings of the configuration, if it may\n" +
+			"write the site.\n" + exitStatus,
 		Example: "  gpuboard serve --listen 127.0.0.1:9000\n  gpuboard serve --site /srv/gpuboard/site\n  gpuboard serve --listen :8080\n" +
 			"  gpuboard serve --booking --password /etc/gpuboard/users --data /srv/gpuboard/data --site /srv/gpuboard/site",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
@@ -58,7 +59,8 @@ func (a *app) serveCommand() *cobra.Command {
 			return serve.Run(c.Context(), l, h)
 		}),
 	}
-	a.flags(c, "site", "listen", "data", "comments", "aliases", "templates", "state", "language", "languages", "timezone", "booking.timezone", "booking.end_of_day", "title", "lab",
+	a.flags(c, "site", "listen", "data", "comments", "aliases", "templates", "state", "language", "languages",
+		"timezone", "booking.timezone", "booking.end_of_day", "title", "lab",
 		"password", "private", "auth_header", "trusted_proxy", "booking.form", "booking.for_others", "booking.max_duration", "booking.max_gpus")
 	// In the file "booking" is a section, so the setting has a longer name.
 	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -134,10 +136,10 @@ func (a *app) bookingForm(ctx context.Context, cfg *config.Config) (*serve.Booki
 // watchLock is the file that generate --watch locks as long as it runs.
 func watchLock(cfg *config.Config) string { return filepath.Join(cfg.String("state"), "watch.lock") }
 
-// generateOnce returns what makes a generation after a booking in the form where cron or a timer makes them, so that
-// nobody waits for the next one. It does not wait for the generation; bookings that come meanwhile get another one.
+// generateOnce returns a function that makes a generation after a booking in the form, where cron or a timer makes
+// the generations. It returns at once. Bookings that are made during a generation get one more.
 //
-// The interval is that of the site: those who make it may have given it as a flag.
+// The interval is that of the site, because the crontab may give it as a flag.
 func (a *app) generateOnce(ctx context.Context, cfg *config.Config) func(interval time.Duration) {
 	asked := make(chan time.Duration, 1)
 	go func() {
@@ -153,7 +155,7 @@ func (a *app) generateOnce(ctx context.Context, cfg *config.Config) func(interva
 		}
 		select {
 		case asked <- interval:
-		default: // the one that is to begin shows this booking, too
+		default: // a generation that has not begun yet will show this booking, too
 		}
 	}
 }
@@ -161,16 +163,13 @@ func (a *app) generateOnce(ctx context.Context, cfg *config.Config) func(interva
 // mayWrite is W_OK of access(2).
 const mayWrite = 2
 
-// generatesHere reports whether generations with these settings are made on this machine, and by a process that ends
-// with each. generate --watch finds a booking by itself.
+// generatesHere reports whether generations are made on this machine, with the settings of a file, by a process that
+// ends after each. generate --watch finds a booking by itself. What a crontab gives as flags is not known here: without
+// it a generation could publish names that the crontab's masks.
 func generatesHere(cfg *config.Config) bool {
-	lock, err := atomicfile.OpenLock(watchLock(cfg))
-	if err == nil {
-		free, err := atomicfile.TryLock(lock)
-		atomicfile.Unlock(lock)
-		if err != nil || !free {
-			return false
-		}
+	watched, err := atomicfile.Held(watchLock(cfg))
+	if err != nil || watched || cfg.Path == "" {
+		return false
 	}
 	_, err = os.Stat(filepath.Join(cfg.String("state"), "generate.lock"))
 	return err == nil && syscall.Access(cfg.String("site"), mayWrite) == nil
