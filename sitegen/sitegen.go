@@ -196,7 +196,7 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	mem := g.recall()
 	var unopened []snapshot.Problem
 	var opening sync.WaitGroup
-	opening.Go(func() { unopened = g.openHistory(ctx, now) }) // which reads files of megabytes, as gather does
+	opening.Go(func() { unopened = g.openHistory(ctx, now) }) // at the same time: both read megabytes
 	in, err := g.gather(ctx, now, mem)
 	opening.Wait()
 	if err != nil {

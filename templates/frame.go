@@ -24,7 +24,7 @@ type Frame struct {
 	// Description is what programs show beside a link to the page; "" for nothing.
 	Description string
 	Generation  string // the id that page and JSON of one generation share; "" on pages of one host
-	Interval    int    // seconds; a page that is some of them old is late
+	Interval    int    // seconds; a page that is 2.5 times as old is late
 	Next        int    // seconds from Built until the next generation is complete; 0 on pages that do not follow it
 	Demo        bool
 	Help        bool // the site has the documentation

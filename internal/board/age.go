@@ -27,8 +27,11 @@ func (b *Board) Every() time.Duration {
 	return b.Interval
 }
 
+// UntilNext is how long after this generation the next one is expected to be complete.
+func (b *Board) UntilNext() time.Duration { return cmp.Or(b.Next, b.Every()) }
+
 // Due is when the next generation is expected to be complete.
-func (b *Board) Due() time.Time { return b.GeneratedAt.Add(cmp.Or(b.Next, b.Every())) }
+func (b *Board) Due() time.Time { return b.GeneratedAt.Add(b.UntilNext()) }
 
 // LateAt is from when on the board is too old to be acted upon.
 func (b *Board) LateAt() time.Time {

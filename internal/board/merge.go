@@ -342,7 +342,12 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-func latest(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
 
 func itoa(n int) string { return strconv.Itoa(n) }
 

@@ -381,4 +381,9 @@ func appendNote(notes []string, note string) []string {
 }
 
 // later returns the later of two moments.
-func later(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{b, a}, time.Time.Compare) }
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

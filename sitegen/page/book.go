@@ -114,7 +114,7 @@ func (p *BookPages) Book(b Book) ([]byte, error) {
 		FieldZone: ZoneName(cmp.Or(b.Zone, p.words.zone), b.Now),
 		User:      b.User, ForOthers: b.ForOthers, Fields: b.Fields, Where: p.where(b.Board, b.At), Action: p.places(b.At),
 		Say: b.Say, Detail: b.Detail, Field: b.Field, Released: b.Released,
-		Wait: int(b.Board.Due().Sub(b.Board.GeneratedAt).Round(time.Second) / time.Second), Models: modelNames(b.Board),
+		Wait: int(b.Board.UntilNext().Round(time.Second) / time.Second), Models: modelNames(b.Board),
 	}
 	if b.Board.Late(b.Now) {
 		d.Old = p.words.near(b.Board.GeneratedAt, b.Now)

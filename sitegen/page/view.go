@@ -57,7 +57,7 @@ func (v *view) frame(kind, path string, built time.Time, interval time.Duration)
 	switch kind {
 	case "index", "people", "bookings", "kiosk":
 		f.Generation = v.in.Generation
-		f.Next = int(v.in.Board.Due().Sub(v.in.Board.GeneratedAt) / time.Second)
+		f.Next = int(v.in.Board.UntilNext() / time.Second)
 	}
 	if kind == "help" { // the documentation is in one language
 		f.Languages = nil
