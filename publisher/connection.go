@@ -174,9 +174,9 @@ func (p *Publisher) dial(ctx context.Context) (_ *connection, err error) {
 	return c, nil
 }
 
-// openSFTP opens an SFTP session until ctx ends. A deadline of the connection is not enough: where the
-// server ends the connection just after the login, golang.org/x/crypto/ssh may add the channel to
-// those that it wakes after it has woken them all.
+// openSFTP opens an SFTP session, and gives up when ctx ends. A deadline of the connection is not enough: if the
+// server ends the connection just after the login, golang.org/x/crypto/ssh may register the new channel after it has
+// closed all others, and then nothing ends the wait for it.
 func openSFTP(ctx context.Context, client *ssh.Client) (*sftp.Client, error) {
 	type result struct {
 		client *sftp.Client

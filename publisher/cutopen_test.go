@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
+	"gpuboard/publisher/dropbox"
 )
 
 // TestCutWhileTheChannelOpens: a line that breaks after the login, before there is a session, may
@@ -88,6 +90,42 @@ func newSigner(t *testing.T) ssh.Signer {
 		t.Fatal(err)
 	}
 	return signer
+}
+
+// TestReceiveSaysWhyItRefuses: a node that gpuboard receive turns away learns why, before the login and after it.
+func TestReceiveSaysWhyItRefuses(t *testing.T) {
+	o, _ := receiver(t)
+	o.Budget, o.StateDir = testBudget, ""
+	var said []string
+	o.Failing = func(err error) { said = append(said, Code(err)+" "+err.Error()) }
+
+	kept := o
+	kept.Keep, kept.Budget = true, healBudget
+	for range dropbox.DefaultLimits().PerHost {
+		publish(t, open(t, kept), newMemorySpool(LatestName))
+	}
+	e := refused(t, open(t, o), newMemorySpool(LatestName), CodeBusy)
+	if !strings.Contains(e.Error(), "too many connections of this host") {
+		t.Errorf("after the login: %v", e)
+	}
+
+	for range dropbox.DefaultLimits().SourceHandshakes { // and these never log in
+		c, err := net.Dial("tcp", net.JoinHostPort(o.Target.Host, strconv.Itoa(o.Target.Port)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+	}
+	said, o.retryCap = nil, time.Millisecond
+	if _, err := open(t, o).Publish(t.Context(), newMemorySpool(LatestName)); err == nil {
+		t.Error("published beside all the logins that an address may have")
+	}
+	// The reset of a connection may overtake the words, so one attempt of many is enough.
+	if !slices.ContainsFunc(said, func(s string) bool {
+		return strings.HasPrefix(s, CodeBusy) && strings.Contains(s, "too many logins at once from this address")
+	}) {
+		t.Errorf("before the login: %q", said)
+	}
 }
 
 // answersChannels is how to reach a server that lets everybody in, and answers in this way

@@ -106,9 +106,17 @@ func (p *Publisher) transportError(ctx context.Context, c *connection, doing str
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return again(CodeRefused, "test whether sshd listens there: sftp "+p.sftpArgs())
 	case errors.As(err, &algorithm):
-		return configError("ssh:algorithm", "compare with: sftp -vv "+p.sftpArgs()+"  (a server that offers only SHA-1 signatures needs an update)", wrapped)
+		return configError(
+			"ssh:algorithm",
+			"compare with: sftp -vv "+p.sftpArgs()+"  (a server that offers only SHA-1 signatures needs an update)",
+			wrapped,
+		)
 	case strings.Contains(text, "unable to authenticate"):
-		return configError(CodeAuth, "bring this node's public key to the web host: as /etc/ssh/gpudrop/ACCOUNT where sshd takes snapshots, as HOST.pub in the directory of keys where gpuboard receive does; then try: sftp "+p.sftpArgs(), wrapped)
+		return configError(
+			CodeAuth,
+			"bring this node's public key to the web host: as /etc/ssh/gpudrop/ACCOUNT where sshd takes snapshots, as HOST.pub in the directory of keys where gpuboard receive does; then try: sftp "+p.sftpArgs(),
+			wrapped,
+		)
 	case strings.Contains(text, "in response to channel open: <nil>"): // cut; or sshd that refuses its chroot, which every retry would repeat
 		return &Error{Code: CodeNoSFTP, hint: noSFTPHint, Err: fmt.Errorf("%s: the connection ended while the session opened", doing)}
 	case errors.As(err, &open) && open.Reason == ssh.ResourceShortage:
@@ -152,11 +160,23 @@ func (p *Publisher) remoteError(step, name string, err error) *Error {
 		return &Error{Code: "remote:temp-gone", retry: true, Err: wrapped,
 			hint: "another publisher of this host, or a cleanup, removed the temporary file"}
 	case strings.Contains(err.Error(), snapshot.BadForeign):
-		return configError(CodeRemoteDenied, "each node needs a key of its own: ssh-keygen -t ed25519 -N '' -C HOST -f HOST, and HOST.pub into keys/ on the web host", wrapped)
+		return configError(
+			CodeRemoteDenied,
+			"each node needs a key of its own: ssh-keygen -t ed25519 -N '' -C HOST -f HOST, and HOST.pub into keys/ on the web host",
+			wrapped,
+		)
 	case errors.Is(err, os.ErrNotExist):
-		return configError("remote:directory", "create "+dir+", which to: names, on the server, writable by the node's account", wrapped)
+		return configError(
+			"remote:directory",
+			"create "+dir+", which to: names, on the server, writable by the node's account",
+			wrapped,
+		)
 	case errors.Is(err, os.ErrPermission), errors.As(err, &s) && s.FxCode() == sftp.ErrSSHFxOpUnsupported:
-		return configError(CodeRemoteDenied, "on the server, make "+dir+" writable by the node's account and allow the requests open, close, write, fsync, posix-rename, remove, realpath", wrapped)
+		return configError(
+			CodeRemoteDenied,
+			"on the server, make "+dir+" writable by the node's account and allow the requests open, close, write, fsync, posix-rename, remove, realpath",
+			wrapped,
+		)
 	}
 	return &Error{Code: CodeRemoteFailure, Err: wrapped, hint: "the server gives no reason; check free space, quota and read-only file systems there: df -h; df -i"}
 }

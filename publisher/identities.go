@@ -104,7 +104,11 @@ func readKey(name string) (ssh.Signer, ssh.PublicKey, *Error) {
 	public := readPublic(name + ".pub")
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, public, configError(CodeKeyUnreadable, "name the private key: --identity FILE", fmt.Errorf("reading key: %w", err))
+		return nil, public, configError(
+			CodeKeyUnreadable,
+			"name the private key: --identity FILE",
+			fmt.Errorf("reading key: %w", err),
+		)
 	}
 	if own, ok := info.Sys().(*syscall.Stat_t); ok && int(own.Uid) == os.Getuid() && info.Mode().Perm()&0o077 != 0 {
 		return nil, public, configError("ssh:key-mode", "chmod 600 "+shell.Quote(name),
@@ -112,7 +116,11 @@ func readKey(name string) (ssh.Signer, ssh.PublicKey, *Error) {
 	}
 	raw, err := atomicfile.Read(name, maxKeyBytes)
 	if err != nil {
-		return nil, public, configError(CodeKeyUnreadable, "name the private key: --identity FILE", fmt.Errorf("reading key: %w", err))
+		return nil, public, configError(
+			CodeKeyUnreadable,
+			"name the private key: --identity FILE",
+			fmt.Errorf("reading key: %w", err),
+		)
 	}
 	signer, err := ssh.ParsePrivateKey(raw)
 	if locked, ok := errors.AsType[*ssh.PassphraseMissingError](err); ok {
@@ -123,7 +131,11 @@ func readKey(name string) (ssh.Signer, ssh.PublicKey, *Error) {
 			fmt.Errorf("reading key %s: it has a passphrase, and no agent holds it", name))
 	}
 	if err != nil {
-		return nil, public, configError(CodeKeyUnreadable, "check it: ssh-keygen -y -f "+shell.Quote(name), fmt.Errorf("reading key %s: %w", name, err))
+		return nil, public, configError(
+			CodeKeyUnreadable,
+			"check it: ssh-keygen -y -f "+shell.Quote(name),
+			fmt.Errorf("reading key %s: %w", name, err),
+		)
 	}
 	return signer, signer.PublicKey(), nil
 }

@@ -69,7 +69,11 @@ func (p *Publisher) route(ctx context.Context) ([]settings, error) {
 				return nil, err
 			}
 			if len(route) > maxHops {
-				return nil, configError(CodeConfig, "look at ProxyJump in: ssh -G "+t.Host, fmt.Errorf("resolving the way to %s: ProxyJump goes in a circle or over more than %d hosts", t.Host, maxHops))
+				return nil, configError(
+					CodeConfig,
+					"look at ProxyJump in: ssh -G "+t.Host,
+					fmt.Errorf("resolving the way to %s: ProxyJump goes in a circle or over more than %d hosts", t.Host, maxHops),
+				)
 			}
 			route = append([]settings{s}, route...)
 			jump = s.jump // only the first of a list, which comes last here, uses its own ProxyJump
@@ -82,7 +86,11 @@ func parseHop(s string) (Target, error) {
 	s = strings.TrimPrefix(strings.TrimSpace(s), "ssh://")
 	t, err := ParseTarget("sftp://" + s)
 	if err != nil || t.Dir != "" {
-		return Target{}, configError(CodeConfig, "write ProxyJump as user@host:port", fmt.Errorf("reading ProxyJump %s: not a host", strconv.QuoteToASCII(snapshot.Clip(s, 100))))
+		return Target{}, configError(
+			CodeConfig,
+			"write ProxyJump as user@host:port",
+			fmt.Errorf("reading ProxyJump %s: not a host", strconv.QuoteToASCII(snapshot.Clip(s, 100))),
+		)
 	}
 	return t, nil
 }
@@ -129,12 +137,20 @@ func (p *Publisher) fill(values map[string][]string, alias, userName string, por
 		text := cmp.Or(first("port"), "22")
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > 65535 {
-			return s, configError(CodeConfig, "look at: ssh -G "+alias, fmt.Errorf("reading Port of %s: %q is no port", alias, snapshot.Clip(text, 40)))
+			return s, configError(
+				CodeConfig,
+				"look at: ssh -G "+alias,
+				fmt.Errorf("reading Port of %s: %q is no port", alias, snapshot.Clip(text, 40)),
+			)
 		}
 		s.port = n
 	}
 	if first("proxycommand") != "" {
-		return s, configError(CodeConfig, "use ProxyJump in ssh_config instead of ProxyCommand", fmt.Errorf("resolving the way to %s: ProxyCommand is not supported", alias))
+		return s, configError(
+			CodeConfig,
+			"use ProxyJump in ssh_config instead of ProxyCommand",
+			fmt.Errorf("resolving the way to %s: ProxyCommand is not supported", alias),
+		)
 	}
 	if n, err := strconv.Atoi(first("connecttimeout")); err == nil && n > 0 && n < 3600 {
 		s.connectTimeout = time.Duration(n) * time.Second

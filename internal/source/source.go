@@ -60,7 +60,10 @@ func Open(o Options, from string) (*Source, error) {
 	case cfg.String("base_url") != "":
 		from = cfg.String("base_url")
 	default:
-		return nil, failure.Usage("gpuboard status --from https://gpu.example.org/, or site_url in gpuboard.yml, or GPUBOARD_SITE_URL", "no board to read: there is neither a site nor a data directory here")
+		return nil, failure.Usage(
+			"gpuboard status --from https://gpu.example.org/, or site_url in gpuboard.yml, or GPUBOARD_SITE_URL",
+			"no board to read: there is neither a site nor a data directory here",
+		)
 	}
 	if strings.Contains(from, "://") {
 		return s, s.at(from)
@@ -74,7 +77,11 @@ func Open(o Options, from string) (*Source, error) {
 	case config.IsFile(from):
 		s.file = from
 	case config.IsDir(from):
-		return nil, failure.Usage("a site has "+data.BoardPath+" in it, a data directory has drop/", "%s is neither a site nor a data directory", from)
+		return nil, failure.Usage(
+			"a site has "+data.BoardPath+" in it, a data directory has drop/",
+			"%s is neither a site nor a data directory",
+			from,
+		)
 	default:
 		hint := ""
 		if host, _, _ := strings.Cut(from, "/"); strings.Contains(host, ".") && !strings.HasPrefix(host, ".") {

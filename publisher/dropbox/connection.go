@@ -84,7 +84,7 @@ func (s *server) handle(raw net.Conn, login *attempt) {
 	leave, ok := s.limiter.acceptHost(host)
 	if !ok {
 		s.log.Warn("refusing a node: too many connections of this host", "host", host, "from", from)
-		// Until it is told, it counts as one that logs in: of those there are few for each address.
+		// Until the node has been told, it counts as a login in progress, and those are limited by address.
 		refuse(channels, ssh.ResourceShortage, "too many connections of this host")
 		return
 	}
@@ -104,7 +104,7 @@ func (s *server) handle(raw net.Conn, login *attempt) {
 	s.channels(channels, drop, host)
 }
 
-// refuse answers the first session that a node asks for within the time of a login.
+// refuse rejects the first session that a node asks for and says why. It waits as long as a login may take.
 func refuse(channels <-chan ssh.NewChannel, reason ssh.RejectionReason, why string) {
 	if offered, ok := <-channels; ok {
 		offered.Reject(reason, why)

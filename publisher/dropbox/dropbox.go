@@ -162,7 +162,7 @@ func (s *server) accept(ctx context.Context, listener net.Listener) {
 		login, why := s.limiter.accept(source(conn.RemoteAddr()), func() { conn.Close() })
 		if why != "" {
 			s.log.Debug("refusing a connection", "from", conn.RemoteAddr().String(), "why", why)
-			conn.SetWriteDeadline(time.Now().Add(acceptPause)) // it fits into what the kernel keeps, or is not said
+			conn.SetWriteDeadline(time.Now().Add(acceptPause)) // the kernel takes the line at once, or it is not sent
 			fmt.Fprintf(conn, "gpuboard receive: %s\r\n", why)
 			conn.Close()
 			continue
