@@ -117,11 +117,12 @@ func (s *suite) growth() error {
 				return err
 			}
 			say("    %d hosts, generation %d: %.0f ms, %.0f MiB", sizes[i], n+1, u.ms(), float64(u.peak)/(1<<20))
-			if n > 0 && i == len(sizes)-1 {
-				clock = append(clock, u.wall.Seconds())
+			if n == 0 {
+				continue
 			}
-			if n > 0 {
-				ms[i], mib[i] = append(ms[i], u.ms()), append(mib[i], float64(u.peak)/(1<<20))
+			ms[i], mib[i] = append(ms[i], u.ms()), append(mib[i], float64(u.peak)/(1<<20))
+			if i == len(sizes)-1 {
+				clock = append(clock, u.wall.Seconds())
 			}
 		}
 	}

@@ -86,7 +86,8 @@ func (in *installation) nextOnWebHost(step func(string, ...string), own func(...
 	if in.root {
 		receive = append([]string{fmt.Sprintf("chown %s: %s", in.User, in.path("data/drop"))}, receive...)
 	}
-	step("access for the nodes: through sshd, "+in.path("setup/sshd/gpuboard.conf")+" says how; or, better above 50 nodes, put each node's public key into "+in.path("state/keys")+" as HOST.pub, and",
+	step("access for the nodes: through sshd, "+in.path("setup/sshd/gpuboard.conf")+" says how; or, better above 50 nodes, "+
+		"put each node's public key into "+in.path("state/keys")+" as HOST.pub, and",
 		receive...)
 	step("a web server: "+in.path("setup/nginx")+", or the built-in one", in.run(in.serve())+" &")
 }
