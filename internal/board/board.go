@@ -63,12 +63,17 @@ type Board struct {
 	Bookings []Booking // all that are still shown, by start
 	Problems []snapshot.Problem
 	Demo     bool
+	// Colors are the colours of people, from 1 to [PersonColors]. Whoever has none is one of the others.
+	Colors map[string]int
 	// BookingsStaleSince is set while comments.json cannot be read and the last
 	// good bookings stand in.
 	BookingsStaleSince time.Time
 	// InventoryAsOf is set when the list of hosts is an older one.
 	InventoryAsOf time.Time
 }
+
+// PersonColors is how many people have a colour of their own.
+const PersonColors = 10
 
 // Totals counts whole GPUs, and apart from them MIG slices. Of a GPU that is partitioned
 // its slices count, and it does not.
@@ -173,6 +178,8 @@ type GPU struct {
 	FreeUntil time.Time
 	// Utilization is the last 24 hours in equal steps, oldest first; nil is a gap.
 	Utilization []*float64
+	// Holders are who held most of it in each of these steps; "" for nobody, or nobody who is known for certain.
+	Holders []string
 	// Last is what was last seen there, on a host whose news is too old to show.
 	Last *LastSeen
 }

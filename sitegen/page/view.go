@@ -266,6 +266,9 @@ func (v *view) userHref(root, name string) string {
 	return ""
 }
 
+// colorOf is the class of a person's colour.
+func (v *view) colorOf(name string) string { return "person" + strconv.Itoa(v.in.Board.Colors[name]) }
+
 // owner is a person with a link to their page, or an unknown user.
 func (v *view) owner(o snapshot.Owner, root string) templates.Person {
 	return templates.Person{Name: v.words.owner(o), Href: v.userHref(root, o.Person)}
