@@ -13,10 +13,13 @@ const (
 	kindHost = 'h'
 	kindGPU  = 'g'
 	kindUser = 'u'
+	// kindHolder is who held a GPU: the number of the user, which is no sum. It stands apart from the sums of the GPU, so
+	// that frames without it are read, and nothing else changes.
+	kindHolder = 'p'
 )
 
-// A frame is a table of buckets by time: the fields of the host, of each GPU
-// and of each user, one number a slot. What nobody saw is zero everywhere.
+// A frame is a table of buckets by time: the fields of the host, of each GPU, of who
+// held it, and of each user, one number a slot. What nobody saw is zero everywhere.
 type frame struct {
 	slots int
 	rows  []frameRow // by kind and id
@@ -37,6 +40,8 @@ func fieldsOf(kind byte) int {
 		return gFields
 	case kindUser:
 		return uFields
+	case kindHolder:
+		return 1
 	default:
 		return 0
 	}
@@ -92,6 +97,9 @@ func (f *frame) put(start int, bs []bucket) {
 		f.set(kindHost, 0, start+i, b.v[:])
 		for j := range b.gpus {
 			f.set(kindGPU, b.gpus[j].gpu, start+i, b.gpus[j].v[:])
+			if holder := b.gpus[j].holder; holder != 0 {
+				f.set(kindHolder, b.gpus[j].gpu, start+i, []int64{int64(holder)})
+			}
 		}
 		for j := range b.users {
 			f.set(kindUser, b.users[j].user, start+i, b.users[j].v[:])
@@ -108,7 +116,7 @@ func (f *frame) host(field, slot int) int64 {
 	return f.rows[i].cols[field][slot]
 }
 
-// addSlot adds one slot of another frame to a slot.
+// addSlot adds one slot of another frame to a slot. Who is there as the holder of a GPU stays it.
 func (f *frame) addSlot(slot int, from *frame, its int) {
 	for i := range from.rows {
 		for field, col := range from.rows[i].cols {
@@ -119,19 +127,21 @@ func (f *frame) addSlot(slot int, from *frame, its int) {
 			if row.cols[field] == nil {
 				row.cols[field] = make([]int64, f.slots)
 			}
-			row.cols[field][slot] += col[its]
+			if row.kind != kindHolder || row.cols[field][slot] == 0 {
+				row.cols[field][slot] += col[its]
+			}
 		}
 	}
 }
 
-// fold sums every n slots into one.
+// fold sums every n slots into one. It leaves out who held what.
 func (f *frame) fold(n int) *frame {
 	out := &frame{slots: f.slots / n, rows: make([]frameRow, len(f.rows))}
 	for i := range f.rows {
 		from := &f.rows[i]
 		to := frameRow{kind: from.kind, id: from.id, cols: make([][]int64, len(from.cols))}
 		for field, col := range from.cols {
-			if col == nil {
+			if col == nil || from.kind == kindHolder {
 				continue
 			}
 			sum := make([]int64, out.slots)

@@ -38,6 +38,9 @@ type GPU struct {
 	// Utilization is the last 24 hours in 96 steps of 15 minutes, oldest first,
 	// in %; nil is a step without samples: unknown, not idle.
 	Utilization []*float64
+	// Holders is who held most of the memory in most of each of these steps; "" where
+	// nobody did, or nobody who is known. They are known without utilization, too, as of MIG devices.
+	Holders []string
 	// IdleSince is when the mean utilization fell under the idle threshold and
 	// has stayed there since; zero when it has not, or when less than the idle
 	// window is known.

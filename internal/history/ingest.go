@@ -246,6 +246,7 @@ func (s *Store) closeFives(ctx context.Context, tx *sql.Tx, h *host, to, closed 
 			h.week.apply(0, nil)
 			if what == added {
 				h.week.add(lo, fives, 1)
+				h.week.holdAll(lo, fives)
 			}
 		}
 	}

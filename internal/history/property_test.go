@@ -281,8 +281,9 @@ func TestFractionOfASecondIsNothing(t *testing.T) {
 		free int64
 	}{{300, 0}, {499, 0}, {500, 2}, {2000, 8}} {
 		var b bucket
-		b.add(newHost("a"), &reading{GPUs: free}, test.ms)
-		b.close(5)
+		h := newHost("a")
+		b.add(h, &reading{GPUs: free}, test.ms)
+		b.close(h, 5)
 		if b.v[hFree] != test.free || (len(b.gpus) == 0) != (test.free == 0) {
 			t.Errorf("%d ms of four free GPUs are %d GPU-seconds of %d GPUs", test.ms, b.v[hFree], len(b.gpus))
 		}

@@ -43,7 +43,9 @@ func (s *Store) Recent(
 			for _, h := range part {
 				for key := range h.week.series {
 					if key.kind == kindGPU && key.field == gUtil {
-						out.GPUs[Key{h.name, h.gpus.name(key.id)}] = h.week.recent(key.id, now, idleWindow, idleThreshold)
+						g := h.week.recent(key.id, now, idleWindow, idleThreshold)
+						g.Holders = h.holders(key.id)
+						out.GPUs[Key{h.name, h.gpus.name(key.id)}] = g
 					}
 				}
 				means = append(means, h.meansAt(now.UnixMilli()))
@@ -56,6 +58,40 @@ func (s *Store) Recent(
 		return nil
 	})
 	return out, err
+}
+
+// holders is who held a GPU in most of the fives of each step, of two the later one. A five that is written already
+// stands before one of another boot that is still open.
+func (h *host) holders(gpu uint32) []string {
+	w := h.week
+	var fives [weekFives]uint32
+	for i := range w.open {
+		at := w.openFrom - w.five + int64(i)
+		gpus := w.open[i].gpus
+		if k, found := findGPU(gpus, gpu); found && 0 <= at && at < weekFives {
+			fives[at] = gpus[k].holder
+		}
+	}
+	if written := w.holders[gpu]; written != nil {
+		for at, user := range written {
+			if user != 0 {
+				fives[at] = uint32(user)
+			}
+		}
+	}
+	steps := make([]string, SparkSteps)
+	for step := range steps {
+		steps[step] = h.users.name(mostNamed([3]uint32(fives[(step+1)*3:])))
+	}
+	return steps
+}
+
+// mostNamed is the user who holds most of the fives of a step, of two the later one; 0 for nobody.
+func mostNamed(fives [3]uint32) (user uint32) {
+	if first := fives[0]; first != 0 && (first == fives[1] || first == fives[2]) {
+		return first
+	}
+	return cmp.Or(fives[2], fives[1], fives[0])
 }
 
 // weeksAtOnce is the number of hosts whose weeks are read together: with

@@ -89,6 +89,8 @@ type gpuBucket struct {
 	v   [gFields]int64
 	// users holds microseconds by share of memory until the bucket is closed.
 	users []userBucket
+	// holder is the user with the largest share, 0 where that is nobody, or nobody who is known.
+	holder uint32
 }
 
 type userBucket struct {
@@ -106,11 +108,15 @@ func (b *bucket) gpu(id uint32, hint int) *gpuBucket {
 	if hint < len(b.gpus) && b.gpus[hint].gpu == id {
 		return &b.gpus[hint]
 	}
-	i, found := slices.BinarySearchFunc(b.gpus, id, func(g gpuBucket, id uint32) int { return cmp.Compare(g.gpu, id) })
+	i, found := findGPU(b.gpus, id)
 	if !found {
 		b.gpus = slices.Insert(b.gpus, i, gpuBucket{gpu: id})
 	}
 	return &b.gpus[i]
+}
+
+func findGPU(gpus []gpuBucket, id uint32) (int, bool) {
+	return slices.BinarySearchFunc(gpus, id, func(g gpuBucket, id uint32) int { return cmp.Compare(g.gpu, id) })
 }
 
 func user(us *[]userBucket, id uint32) *userBucket {
@@ -129,7 +135,7 @@ func (h *host) fives(rs []reading, lo, hi int64, idlePercent float64) []bucket {
 		h.addHour(out, lo*fiveMinutes, between(rs, hour*hourMS, (hour+1)*hourMS), hour*hourMS)
 	}
 	for i := range out {
-		out[i].close(idlePercent)
+		out[i].close(h, idlePercent)
 	}
 	return out
 }
@@ -155,8 +161,7 @@ func (h *host) addHour(out []bucket, from int64, rs []reading, hour int64) {
 	}
 }
 
-// add counts what r saw for ms milliseconds. Who holds a slice is counted with
-// its GPU.
+// add counts what r saw for ms milliseconds.
 func (b *bucket) add(h *host, r *reading, ms int64) {
 	if b.gpus == nil {
 		b.gpus = make([]gpuBucket, 0, len(r.GPUs))
@@ -179,6 +184,7 @@ func (b *bucket) add(h *host, r *reading, ms int64) {
 		a.v[gProcKnown] += ms
 		if len(g.Users) > 0 {
 			a.v[gHeld] += ms
+			a.share(g, ms)
 		}
 		if h.isSlice(g.GPU) {
 			continue
@@ -186,9 +192,7 @@ func (b *bucket) add(h *host, r *reading, ms int64) {
 		procs = true
 		if len(g.Users) == 0 {
 			b.v[hFree] += ms
-			continue
 		}
-		a.share(g, ms)
 	}
 	if procs {
 		b.v[hProcCover] += ms
@@ -217,15 +221,20 @@ func (a *gpuBucket) share(g *gpuReading, ms int64) {
 }
 
 // close turns the sums into the units of the fields. Idleness is decided here,
-// by the mean of the bucket: one sample is not idleness.
-func (b *bucket) close(idlePercent float64) {
+// by the mean of the bucket: one sample is not idleness. Who holds a slice is counted
+// with its GPU.
+func (b *bucket) close(h *host, idlePercent float64) {
 	for i := range b.gpus {
 		g := &b.gpus[i]
 		idle := g.v[gUtilKnown] > 0 && float64(g.v[gUtil]) < idlePercent*float64(g.v[gUtilKnown])
 		if idle {
 			g.v[gIdle] = g.v[gHeld]
 		}
+		g.holder = holderOf(g.users)
 		for j := range g.users {
+			if h.isSlice(g.gpu) {
+				break
+			}
 			from := &g.users[j]
 			if idle {
 				from.v[uIdle] = from.v[uHeld]
@@ -257,6 +266,17 @@ func (b *bucket) close(idlePercent float64) {
 	if b.nothing() {
 		*b = bucket{}
 	}
+}
+
+// holderOf is the user with the largest share; of those with equal shares the last one, who is not the nameless one.
+func holderOf(users []userBucket) (holder uint32) {
+	most := int64(0)
+	for i := range users {
+		if held := users[i].v[uHeld]; held >= most {
+			holder, most = users[i].user, held
+		}
+	}
+	return holder
 }
 
 // nothing reports whether a closed bucket has neither a sample nor a second.

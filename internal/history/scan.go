@@ -165,6 +165,10 @@ func (s *Store) asFives(bs []int64, day int64) bool { return day*24 >= s.pruned 
 func (s *Store) hours(
 	ctx context.Context, q querier, hosts []*host, lo, hi int64, want wanted, visit func(h *host, t table),
 ) error {
+	if want != nil {
+		want = maps.Clone(want)
+		want[kindHost] |= 1 << hCover // by which together decides
+	}
 	return s.eachBlob(ctx, q, "hour", "data", hosts, lo, hi, func(h *host, hour int64, raw []byte) error {
 		boots, err := decodeBoots(raw, want, &s.columns)
 		if err == nil {

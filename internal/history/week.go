@@ -18,6 +18,8 @@ type week struct {
 	five   int64 // number since 1970 of the first five
 	hour   int64 // and of the first hour
 	series map[weekKey]*series
+	// holders is who held each GPU in the fives that are written: numbers of users, which are less than maxUserNames.
+	holders map[uint32]*[weekFives]uint16
 	// open is the fives that are not closed, as far as they are counted, from number openFrom on.
 	open     []bucket
 	openFrom int64
@@ -46,7 +48,8 @@ func (w *week) get(kind byte, id uint32, field int) *series {
 }
 
 func wantWeek() wanted {
-	return wanted{kindHost: 1<<hProcCover | 1<<hFree, kindGPU: 1<<gUtil | 1<<gUtilKnown, kindUser: 1 << uHeld}
+	return wanted{kindHost: 1<<hProcCover | 1<<hFree, kindGPU: 1<<gUtil | 1<<gUtilKnown, kindUser: 1 << uHeld,
+		kindHolder: 1}
 }
 
 // weekFrom are the first bucket and the first hour of the week up to a moment.
@@ -60,7 +63,9 @@ func (s *Store) loadWeeks(ctx context.Context, q querier, hosts []*host, now int
 	var load []*host
 	for _, h := range hosts {
 		if w := h.week; w == nil || five < w.five || five-w.five > weekFives/2 {
-			h.week = &week{five: five, hour: hour, series: map[weekKey]*series{}}
+			h.week = &week{
+				five: five, hour: hour, series: map[weekKey]*series{}, holders: map[uint32]*[weekFives]uint16{},
+			}
 			load = append(load, h)
 		}
 	}
@@ -105,6 +110,9 @@ func (w *week) shift(fives, hours int) {
 			delete(w.series, key)
 		}
 	}
+	for _, holders := range w.holders {
+		move(holders[:], fives)
+	}
 }
 
 func move[T any](s []T, n int) {
@@ -130,6 +138,12 @@ func (w *week) load(t table) {
 			if !want.has(r.kind, field) || r.kind == kindUser && (col == nil || allZero(col)) {
 				continue
 			}
+			if r.kind == kindHolder {
+				for slot, user := range col {
+					w.hold(r.id, t.start/fiveMinutes+int64(slot), user)
+				}
+				continue
+			}
 			s := w.get(r.kind, r.id, field)
 			for slot, v := range col {
 				if t.width == fiveMinutes {
@@ -153,6 +167,28 @@ func (s *series) addFive(i int64, v int32) {
 func (s *series) addHour(i int64, v int32) {
 	if i >= 0 && i < weekHours {
 		s.hours[i] += v
+	}
+}
+
+// hold keeps who held a GPU in a five, unless that is known.
+func (w *week) hold(gpu uint32, five, user int64) {
+	if five < w.five || five >= w.five+weekFives || user <= 0 || user >= maxUserNames {
+		return
+	}
+	if w.holders[gpu] == nil {
+		w.holders[gpu] = &[weekFives]uint16{}
+	}
+	if holder := &w.holders[gpu][five-w.five]; *holder == 0 {
+		*holder = uint16(user)
+	}
+}
+
+// holdAll keeps who held the GPUs in fives that are written, the first of which is numbered from.
+func (w *week) holdAll(from int64, fives []bucket) {
+	for i := range fives {
+		for _, g := range fives[i].gpus {
+			w.hold(g.gpu, from+int64(i), int64(g.holder))
+		}
 	}
 }
 
