@@ -209,6 +209,10 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	}
 	b, marks := draft.Board(recent)
 	b.Problems = append(b.Problems, lost...)
+	b.Colors = board.ColorsOf(b, mem.Colors)
+	if !g.opt.Pretend {
+		mem.Colors = b.Colors
+	}
 	happened := g.news(b, now)
 	past, problems := g.pageHistory(ctx, now, b, in.Who, mem)
 	b.Problems = slices.Concat(b.Problems, g.lost, unopened, problems, g.sweep(now, mem, interrupted))

@@ -222,7 +222,7 @@ func uncorrectable(g *GPU) bool {
 // past sets what history and the processes tell about time.
 func (m *merger) past(g *GPU, host string) {
 	recent := m.Recent.GPUs[history.Key{Host: host, GPU: g.Key()}]
-	g.Utilization = recent.Utilization
+	g.Utilization, g.Holders = recent.Utilization, renamed(recent.Holders, m.Who)
 	switch g.State {
 	case InUse, Busy, Contested:
 		for _, p := range g.Computing() {
@@ -246,6 +246,19 @@ func (m *merger) past(g *GPU, host string) {
 	case Free:
 		g.Since = recent.IdleSince
 	}
+}
+
+// renamed returns names by which others go. Most are as the one before them.
+func renamed(names []string, as func(string) string) []string {
+	out := slices.Clone(names)
+	for i, name := range names {
+		if i > 0 && name == names[i-1] {
+			out[i] = out[i-1]
+		} else {
+			out[i] = as(name)
+		}
+	}
+	return out
 }
 
 // processes resolves the people and the shares.

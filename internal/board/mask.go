@@ -71,6 +71,9 @@ func (b *Board) Mask(p Privacy) *Board {
 	out.Bookings = m.bookings(b.Bookings)
 	out.Problems = m.problems(b.Problems)
 	out.FreeNow, out.NextFree = freeNow(out.Hosts), nextFree(out.Hosts)
+	if m.MasksPeople() {
+		out.Colors = nil
+	}
 	return &out
 }
 
@@ -134,6 +137,9 @@ func (m *masker) gpu(g GPU) GPU {
 			GPU: m.device(g.GPU), ShortName: g.ShortName, State: g.State, Reason: g.Reason, Missing: g.Missing,
 			CountedAt: g.CountedAt, Since: g.Since, IdleSince: g.IdleSince, NoShow: g.NoShow, FreeFrom: g.FreeFrom,
 			FreeUntil: g.FreeUntil, Utilization: g.Utilization, Slice: g.Slice,
+		}
+		if m.Users != UsersNone {
+			out.Holders = renamed(g.Holders, m.Name)
 		}
 	}
 	out.Slices = nil

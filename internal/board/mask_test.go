@@ -3,6 +3,7 @@ package board_test
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,13 +37,19 @@ func secretive(t *testing.T) *board.Board {
 		gpu: a100(), procs: []snapshot.Process{p, likely, dead},
 		booked: []booking.Booking{other, by("two-secret", booking.Reserved), next, stray},
 	}
-	s.recent = &history.Recent{Users: []history.User{{Name: "past-secret", Mean2h: new(1.0)}}}
+	held := history.GPU{Holders: []string{"", "held-secret", "held-secret"}}
+	s.recent = &history.Recent{
+		Users: []history.User{{Name: "past-secret", Mean2h: new(1.0)}},
+		GPUs:  map[history.Key]history.GPU{{Host: "gpu01", GPU: a100().UUID}: held},
+	}
 	b, _ := s.merge()
+	b.Colors = map[string]int{"held-secret": 1}
 	s.age = time.Hour
 	old, _ := s.merge()
 	b.Hosts = append(b.Hosts, old.Hosts...)
 	s.age, s.gpu = 0, sliced(1)
 	s.procs = []snapshot.Process{on(p, 1, 0)}
+	s.recent.GPUs[history.Key{Host: "gpu01", GPU: s.gpu.MIGDevices[0].UUID}] = held
 	parts, _ := s.merge()
 	if len(parts.Hosts[0].GPUs[0].Slices[0].Processes) != 1 {
 		t.Fatal("the scene has no slice with a process")
@@ -122,6 +129,15 @@ func TestMaskLevels(t *testing.T) {
 	m := b.Mask(board.Privacy{Users: board.UsersNone})
 	if len(m.Users) != 1 || m.Users[0].Name != board.Someone || m.Users[0].Reserved != 2 {
 		t.Errorf("users %+v, want one for all, who has two bookings", m.Users)
+	}
+	if g := m.Hosts[0].GPUs[0]; g.Holders != nil || m.Colors != nil {
+		t.Errorf("holders %q and colors %v, want none where all have one name", g.Holders, m.Colors)
+	}
+	g := b.Mask(board.Privacy{Users: board.UsersInitials})
+	for _, g := range []board.GPU{g.Hosts[0].GPUs[0], g.Hosts[2].GPUs[0].Slices[0]} {
+		if !slices.Equal(g.Holders, []string{"", "h.s.", "h.s."}) {
+			t.Errorf("holders %q, want initials", g.Holders)
+		}
 	}
 	if p := m.Hosts[0].GPUs[0].Processes[0].Program; p == "" {
 		t.Error("programs are hidden, and only people were to be")

@@ -150,6 +150,26 @@ func TestNoPastOfUnknownUsers(t *testing.T) {
 	}
 }
 
+// Who held a GPU goes by the aliases. Accounts that are nobody's, and people who are not certain, held nothing.
+func TestHolders(t *testing.T) {
+	past := history.GPU{Holders: []string{"ada", "ada", "al", "root", "ci", "mira?", "", "eva"}}
+	given := slices.Clone(past.Holders)
+	person := func(login string) string { return strings.Replace(login, "al", "ada", 1) }
+	_, g := scene{
+		gpu: a100(), person: person, setting: board.Settings{ServiceAccounts: []string{"ci"}},
+		recent: &history.Recent{GPUs: map[history.Key]history.GPU{{Host: "gpu01", GPU: "GPU-1"}: past}},
+	}.row(t)
+	if want := []string{"ada", "ada", "ada", "", "", "", "", "eva"}; !slices.Equal(g.Holders, want) {
+		t.Errorf("holders %q, want %q", g.Holders, want)
+	}
+	if !slices.Equal(past.Holders, given) {
+		t.Errorf("the merge changed its input to %q", past.Holders)
+	}
+	if _, g := (scene{gpu: a100()}).row(t); g.Holders != nil {
+		t.Errorf("holders %q without history", g.Holders)
+	}
+}
+
 // A service account may book, and its own process is no reason to ask it. A person whose login name is digits
 // is asked about a process of that uid.
 func TestJobsOfUnknownUsers(t *testing.T) {

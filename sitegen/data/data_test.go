@@ -347,3 +347,23 @@ func FuzzQuote(f *testing.F) {
 		}
 	})
 }
+
+// The file of a host says who held each GPU in the steps of its utilization, and not where people are not named.
+func TestHoldersOfAHost(t *testing.T) {
+	in := boardtest.Lab()
+	in.Board.Hosts = in.Board.Hosts[:1]
+	h := &in.Board.Hosts[0]
+	h.GPUs = h.GPUs[:2]
+	h.GPUs[0].Holders, h.GPUs[1].Holders = []string{"eva", "eva", "", `a"b`}, nil
+	first, second := h.GPUs[0].Index, h.GPUs[1].Index
+	file := "api/v1/hosts/" + h.Name + ".json"
+	for steps, files := range map[string]map[string][]byte{
+		`"eva","eva",null,"a\"b"`: apiData(t, in),
+		"":                        apiData(t, render.Input{Board: in.Board.Mask(board.Privacy{Users: board.UsersNone}), Site: in.Site}),
+	} {
+		want := fmt.Sprintf(`"holders_24h":[{"gpu":%d,"steps":[%s]},{"gpu":%d,"steps":[]}]}`, first, steps, second)
+		if !bytes.HasSuffix(files[file], []byte(want+"\n")) {
+			t.Errorf("%s does not end with %s", file, want)
+		}
+	}
+}

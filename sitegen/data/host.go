@@ -98,25 +98,40 @@ func problemOf(p *snapshot.Problem) problemDoc {
 // hostFile is one host with what only its own page shows.
 func hostFile(h *board.Host, fields []byte, bookings [][]byte) []byte {
 	b := []byte(`],"utilization_24h_percent":[`)
+	b = appendSteps(b, h, func(g *board.GPU) []*float64 { return g.Utilization }, func(b []byte, u *float64) []byte {
+		if u == nil {
+			return append(b, "null"...)
+		}
+		return strconv.AppendInt(b, int64(*u+0.5), 10)
+	})
+	b = append(b, `],"holders_24h":[`...)
+	last, encoded := "", []byte("null") // most are as the one before them
+	b = appendSteps(b, h, func(g *board.GPU) []string { return g.Holders }, func(b []byte, name string) []byte {
+		if name != last {
+			last, encoded = name, encode(name)
+		}
+		return append(b, encoded...)
+	})
+	start := fmt.Sprintf(`{"schema_version":%d,%s,"bookings":[`, SchemaVersion, fields)
+	return joined(start, bookings, ",", string(b)+"]}\n")
+}
+
+// appendSteps appends a list for each GPU: a million values for 1,000 hosts.
+func appendSteps[T any](b []byte, h *board.Host, of func(*board.GPU) []T, value func([]byte, T) []byte) []byte {
 	for i := range h.GPUs {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = fmt.Appendf(b, `{"gpu":%d,"steps":[`, h.GPUs[i].Index)
-		for j, u := range h.GPUs[i].Utilization { // a million numbers for 1,000 hosts
+		for j, v := range of(&h.GPUs[i]) {
 			if j > 0 {
 				b = append(b, ',')
 			}
-			if u == nil {
-				b = append(b, "null"...)
-			} else {
-				b = strconv.AppendInt(b, int64(*u+0.5), 10)
-			}
+			b = value(b, v)
 		}
 		b = append(b, "]}"...)
 	}
-	start := fmt.Sprintf(`{"schema_version":%d,%s,"bookings":[`, SchemaVersion, fields)
-	return joined(start, bookings, ",", string(b)+"]}\n")
+	return b
 }
 
 type bookingDoc struct {

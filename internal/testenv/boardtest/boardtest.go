@@ -265,7 +265,13 @@ func Finish(b *board.Board) {
 					b.Bookings = append(b.Bookings, *bk)
 				}
 			}
+			g.Holders = make([]string, len(g.Utilization))
 			for _, p := range g.Processes {
+				for i, load := range g.Utilization {
+					if load != nil {
+						g.Holders[i] = p.Person
+					}
+				}
 				u := user(p.Person)
 				u.Processes++
 				held(u, g).Used += *p.Share

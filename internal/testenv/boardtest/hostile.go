@@ -26,6 +26,7 @@ func Hostile(in render.Input, evil string) render.Input {
 			g.Name, g.ShortName, g.UUID, g.HealthReason, g.Reason = evil, evil, evil, evil, evil
 			g.Slices = []board.GPU{board.NewSlice(g, &snapshot.MIGDevice{Profile: evil, UUID: evil})}
 			g.Slices[0].State = g.State
+			g.Holders = []string{evil}
 			for k := range g.Processes {
 				p := &g.Processes[k]
 				p.User, p.Person, p.Program, p.Container, p.Type = evil, evil, evil, evil, snapshot.ProcessType(evil)
