@@ -24,6 +24,8 @@ type Card struct {
 	Blind           bool   // the state of none of its GPUs is known
 	Unread          string // why none of its GPUs can be read
 	Open            bool   // the front page has its rows
+	Whole           bool   // it is on the host's own page
+	Why             string // a host whose GPUs are all off, or not known: why
 	Users           string // "mira ×2, tomas +3", on a line
 	Gone            *Moment
 }
@@ -79,8 +81,6 @@ type Row struct {
 	BarText   string // the bar in words
 	Bars      []Segment
 	Util      string
-	Spark     string
-	SparkText string
 	Heat      string
 	Reason    string
 	Driver    string // the driver's own words about a lost GPU
@@ -93,6 +93,10 @@ type Row struct {
 	Only          int // the pid of the one process, where the row names it wholly
 	Idle          string
 	NoShow        bool
+	For           *Moment // since when it has been used, or has been idle, and for how long that is
+	Idles         bool
+	Color         string // the class of the colour of who uses it
+	Strip         *Strip
 	Booking       *Booking
 	Not           string // who is on it, though somebody else booked it
 	Also          []*Booking

@@ -26,13 +26,15 @@ type IndexPage struct {
 	Piles       []Pile // instead of FreeNow, when that is long
 	Map         bool   // there is room for a sign a GPU
 	Groups      []Group
-	Rowed       bool // the hosts' rows are on the page
+	Columns     [][]*Card // instead of Groups, of a site that is Rowed
+	Rowed       bool      // the hosts' rows are on the page
 	Few         bool // there is room for wider lines
 	Search      Search
-	People      People
+	Holders     []Holder
+	HoldersMore int // people who are not among them
 	AsOf        *Moment
 	BookingsOf  *Moment
-	Models      []Model
+	Supply      []Supply
 }
 
 // A Next is the GPU that comes free next.
@@ -44,11 +46,14 @@ type Next struct {
 // A StateCount is how many GPUs and slices are in a state.
 type StateCount struct{ State, Count string }
 
-// A Model is how many GPUs of a model there are.
-type Model struct {
-	Name        string
-	Free, Total int
-	Title       string
+// A Supply is how many GPUs, or slices, of a model are free, now and next.
+type Supply struct {
+	Name, Title, Query string
+	Free               int
+	More               string // how many more are free at Next, by the bookings
+	Next               *Moment
+	Ribbon             string // how much of it is booked in the next seven days, in steps of six hours
+	Booked             string // the same in words
 }
 
 // A FreeCard is one host's free GPUs of one model.
@@ -100,6 +105,14 @@ type Pile struct {
 	Count int
 	Cards []FreeCard
 	More  int
+}
+
+// A Holder is somebody's part of the bar of all who use a GPU now. X and W are in per cent.
+type Holder struct {
+	Person
+	X, W, Class, Count string
+	Idle               string // how many of these are idle, "" for none
+	Title              string
 }
 
 // A PeoplePage is users/index.html: everybody who uses or has reserved a GPU.

@@ -20,7 +20,7 @@ func Files() fs.FS { return embedded }
 // the same weight in an earlier one.
 func Styles() []string {
 	return []string{
-		"style/base.css", "style/front.css", "style/map.css", "style/rows.css", "style/host.css",
+		"style/base.css", "style/front.css", "style/map.css", "style/host.css", "style/rows.css",
 		"style/lists.css", "style/week.css", "style/history.css", "style/kiosk.css", "style/media.css",
 		"style/booking.css",
 	}

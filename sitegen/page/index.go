@@ -17,7 +17,6 @@ import (
 const (
 	maxCards  = 12 // of "free now"; more are piled up by model
 	maxPile   = 30
-	maxAsk    = 50 // people on the front page
 	maxSilent = 6
 )
 
@@ -61,17 +60,18 @@ func (v *view) indexPage(cards []*templates.Card) *templates.IndexPage {
 			p.States = append(p.States, templates.StateCount{State: string(s), Count: n})
 		}
 	}
-	for _, m := range b.Models {
-		p.Models = append(p.Models, templates.Model{
-			Name: v.words.model(m.Name, m.MemoryTotal), Free: m.Free, Total: m.Total, Title: render.Clean(m.FullName),
-		})
-	}
+	p.Supply = v.supply()
 	p.FreeNow = v.freeNow(b.FreeNow)
 	if len(p.FreeNow) > maxCards {
 		p.Piles, p.FreeNow = pile(p.FreeNow), nil
 	}
-	v.group(p, cards)
-	p.People = v.ask(maxAsk, "")
+	if v.rowed && len(cards) > 0 {
+		p.Columns = columns(cards)
+	} else {
+		v.group(p, cards)
+	}
+	v.silent(p, cards)
+	v.holders(p)
 	return p
 }
 
@@ -118,6 +118,143 @@ func (v *view) freeModels(models []board.Model) []templates.FreeModel {
 		})
 	}
 	return parts
+}
+
+const (
+	maxSupply   = 6
+	ribbonSteps = 28 // of six hours
+	ribbonStep  = 6 * time.Hour
+)
+
+// A modelKey is what GPUs or slices of one kind have in common.
+type modelKey struct {
+	name string
+	gib  int
+	mig  bool
+}
+
+func keyOf(m *board.Model) modelKey { return modelKey{m.Name, board.WholeGiB(m.MemoryTotal), m.MIG} }
+
+// A demand is what bookings say of all units of a model.
+type demand struct {
+	next   time.Time // when the first of those in use comes free
+	more   int       // how many do
+	booked [ribbonSteps]float64
+}
+
+// supply says of the first models how many are free, when more will be, and how much is booked.
+func (v *view) supply() []templates.Supply {
+	models := v.in.Board.Models
+	sizes := map[string]int{}
+	for _, m := range models {
+		sizes[family(m.Name)]++
+	}
+	demands := v.demands()
+	var list []templates.Supply
+	for i := range models[:min(len(models), maxSupply)] {
+		m := &models[i]
+		name := family(m.Name)
+		if sizes[name] > 1 {
+			name = v.words.model(m.Name, m.MemoryTotal)
+		}
+		s := templates.Supply{
+			Name: name, Free: m.Free, Query: url.QueryEscape(strings.ToLower(name)),
+			Title: render.Clean(m.FullName) + ": " + v.words.T("index.model.free", m.Free, m.Total),
+		}
+		d := demands[keyOf(m)]
+		if !d.next.IsZero() {
+			s.More, s.Next = fmt.Sprintf("+%d", d.more), v.words.near(d.next, v.in.Board.GeneratedAt)
+		}
+		sum, shares := 0.0, make([]float64, ribbonSteps)
+		for k, n := range d.booked {
+			shares[k] = n / float64(m.Total)
+			sum += shares[k]
+		}
+		s.Ribbon, _ = area(shares, 8, 0)
+		s.Booked = v.words.T("index.booked", partOf(sum/ribbonSteps))
+		list = append(list, s)
+	}
+	return list
+}
+
+// demands adds up, by model, what bookings say of the next seven days.
+func (v *view) demands() map[modelKey]*demand {
+	now := v.in.Board.GeneratedAt.Truncate(stripEvery)
+	end := now.Add(ribbonSteps * ribbonStep)
+	all := map[modelKey]*demand{}
+	for i := range v.in.Board.Models {
+		all[keyOf(&v.in.Board.Models[i])] = &demand{}
+	}
+	for i := range v.in.Board.Hosts {
+		h := &v.in.Board.Hosts[i]
+		var near []*board.Booking
+		for _, b := range v.booked[h.Name] {
+			if !b.Expired && b.From.Before(end) {
+				near = append(near, b)
+			}
+		}
+		for g := range h.Units() {
+			d := all[modelKey{g.ShortName, board.WholeGiB(g.MemoryTotal), g.Slice != nil}]
+			if d == nil {
+				continue
+			}
+			if g.State != board.Free && !g.FreeFrom.IsZero() {
+				d.free(g.FreeFrom)
+			}
+			d.book(near, g, now)
+		}
+	}
+	return all
+}
+
+// free counts a unit that comes free.
+func (d *demand) free(at time.Time) {
+	switch {
+	case d.next.IsZero() || at.Before(d.next):
+		d.next, d.more = at, 1
+	case at.Equal(d.next):
+		d.more++
+	}
+}
+
+// book counts the bookings of a unit. Two at the same time are one.
+func (d *demand) book(bookings []*board.Booking, g *board.GPU, now time.Time) {
+	var shares [ribbonSteps]float64
+	for _, b := range bookings {
+		if !b.Covers(g) {
+			continue
+		}
+		for k := range shares {
+			from, to := now.Add(time.Duration(k)*ribbonStep), now.Add(time.Duration(k+1)*ribbonStep)
+			begin, end := max(0, part(b.From, from, to)), 1.0
+			if !b.Until.IsZero() {
+				end = min(1, part(b.Until, from, to))
+			}
+			shares[k] = min(1, shares[k]+max(0, end-begin))
+		}
+	}
+	for k, share := range shares {
+		d.booked[k] += share
+	}
+}
+
+// columns puts hosts into two columns that are about as high, in their order.
+func columns(cards []*templates.Card) [][]*templates.Card {
+	heights, all := make([]int, len(cards)), 0
+	for i, c := range cards {
+		heights[i] = 1 + len(c.Rows)
+		if c.Open {
+			heights[i]++ // the space above it
+		}
+		all += heights[i]
+	}
+	left, at := 0, 0
+	for at < len(cards) && 2*left+heights[at] <= all {
+		left += heights[at]
+		at++
+	}
+	at = max(at, min(1, len(cards)))
+	return [][]*templates.Card{cards[:at], cards[at:]}
 }
 
 // freeNow puts the free GPUs of one host, model and end together.

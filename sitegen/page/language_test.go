@@ -138,7 +138,7 @@ func TestOwnLanguageFromOneFile(t *testing.T) {
 		t.Errorf("words that are not there are reported as %v", err)
 	}
 	czech := own(wordsFile("cs"),
-		`{"language": "Čeština", "free": "volná", "gpu.one": "%d karta", "gpu.few": "%d karty", "gpu.other": "%d karet", "free.gpu.other": "%d z %d karet volných", "date.week": "{time} {weekday}"}`)
+		`{"language": "Čeština", "free": "volná", "gpu.one": "%d karta", "gpu.few": "%d karty", "gpu.other": "%d karet", "index.free.other": "%d z %d volných", "date.week": "{time} {weekday}"}`)
 	w, err := readWords(czech, "cs", time.UTC)
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestOwnLanguageFromOneFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(boardtest.FileOf(t, files, "index.html").Content)
-	for _, want := range []string{`<html lang="cs"`, "</svg>volná", " z 31 karet volných, ", "memory"} {
+	for _, want := range []string{`<html lang="cs"`, "</svg>volná", " z 31 volných</em>", "memory"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the front page does not have %q", want)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -21,12 +22,17 @@ const (
 // lineOf is a host's line on the front page, with its rows if there are few hosts.
 func (v *view) lineOf(h *board.Host) *templates.Card {
 	d := line
-	if v.rowed {
+	why := v.whyOff(h)
+	if v.rowed && why == "" {
 		d = usual
 	}
 	c := v.card(h, d, v.ref(h), "")
 	c.Open = d == usual
-	c.Meters = slices.DeleteFunc(c.Meters, func(m templates.Meter) bool { return m.Key != "cpu" && m.Key != "ram" })
+	if v.rowed {
+		c.Why = why
+		c.Models = strings.Trim(c.Group+" · "+wholeModels(v.words, h), " ·")
+	}
+	c.Meters = slices.DeleteFunc(c.Meters, func(m templates.Meter) bool { return !m.Over || m.Key != "cpu" && m.Key != "ram" })
 	for i := range c.Meters {
 		m := &c.Meters[i]
 		m.Label = fmt.Sprintf("%s %s\u00a0%s (%s)", v.words.T("meter."+m.Key), m.Text, v.words.T("sign.percent"), m.More)
@@ -38,6 +44,52 @@ func (v *view) lineOf(h *board.Host) *templates.Card {
 	c.GlyphWidth = max(0, len(c.Glyphs)*glyphStep-3)
 	c.Users = v.usersOf(h)
 	return c
+}
+
+// whyOff says since when a host is silent, or until when all of it is out of service; "" for any other.
+func (v *view) whyOff(h *board.Host) string {
+	now := v.in.Board.GeneratedAt
+	switch h.State {
+	case board.Never:
+		return v.words.T("host.never")
+	case board.Stale, board.Down:
+		if m := v.words.near(h.SnapshotAt, now); m != nil {
+			return v.words.T("host.silent", m.Text)
+		}
+		return v.words.T("host." + string(h.State))
+	}
+	all := h.Totals.GPUs.All + h.Totals.Slices.All
+	if all == 0 || h.Totals.GPUs.ByState[board.Drained]+h.Totals.Slices.ByState[board.Drained] < all {
+		return ""
+	}
+	why := v.words.T("host.maintenance")
+	b := h.GPUs[0].Booking
+	if b == nil {
+		return why
+	}
+	if m := v.words.near(b.Until, now); m != nil {
+		why += " → " + m.Text
+	}
+	return strings.TrimRight(why+", "+render.Clean(b.Name)+" · "+snapshot.Text(b.Comment, barComment), " ·")
+}
+
+// wholeModels are the models of a host's GPUs, without those of slices where there are others.
+func wholeModels(w *words, h *board.Host) string {
+	var whole, slices []string
+	for _, m := range h.Models {
+		text := fmt.Sprintf("%d × %s", m.Total, w.model(m.Name, m.MemoryTotal))
+		if m.MIG {
+			slices = append(slices, text)
+		} else {
+			whole = append(whole, text)
+		}
+	}
+	if len(whole) == 0 {
+		whole = slices
+	} else if len(slices) > 0 {
+		whole = append(whole, "MIG")
+	}
+	return strings.Join(whole, " · ")
 }
 
 // usersOf names who is on a host, those with the most GPUs first.
@@ -99,14 +151,6 @@ func (v *view) group(p *templates.IndexPage, cards []*templates.Card) {
 		g.Hosts = append(g.Hosts, c)
 		g.GlyphWidth = max(g.GlyphWidth, c.GlyphWidth)
 		models[at] = board.AddModels(models[at], v.in.Board.Hosts[i].Models, sameModel)
-		if c.Old {
-			p.StaleHosts++
-			if len(p.Silent) < maxSilent {
-				p.Silent = append(p.Silent, c.ID)
-			} else {
-				p.SilentMore++
-			}
-		}
 	}
 	for i := range p.Groups {
 		g := &p.Groups[i]
@@ -128,6 +172,21 @@ func (v *view) group(p *templates.IndexPage, cards []*templates.Card) {
 			longest = max(longest, len([]rune(c.Title)))
 		}
 		g.NameWidth = nameWidth(longest)
+	}
+}
+
+// silent names the hosts that do not report.
+func (v *view) silent(p *templates.IndexPage, cards []*templates.Card) {
+	for _, c := range cards {
+		if !c.Old {
+			continue
+		}
+		p.StaleHosts++
+		if len(p.Silent) < maxSilent {
+			p.Silent = append(p.Silent, c.ID)
+		} else {
+			p.SilentMore++
+		}
 	}
 }
 

@@ -48,7 +48,9 @@ func TestPanelsWithoutJavaScript(t *testing.T) {
 		if rows != want {
 			t.Errorf("%s has %d rows and %d panels", h.Name, want, rows)
 		}
-		panels += rows
+		if h.State == board.Up { // the front page has a line of the others
+			panels += rows
+		}
 	}
 	if front := strings.Count(string(files[len(files)-1].Content), `<details class="bkp">`); front != panels {
 		t.Errorf("the front page has %d panels, and the hosts' pages %d", front, panels)

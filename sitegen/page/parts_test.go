@@ -53,20 +53,6 @@ func TestUserPath(t *testing.T) {
 	}
 }
 
-func TestSparkline(t *testing.T) {
-	gap := []*float64{new(0.0), new(100.0), nil, new(50.0)}
-	path, mean, highest, known := sparkline(gap)
-	if path != "M0 10h1v-10h1V10zM3 10v-5h1V10z" || mean != 50 || highest != 100 || !known {
-		t.Errorf("sparkline = %q, mean %d, highest %d, known %t", path, mean, highest, known)
-	}
-	if n := strings.Count(path, "M"); n != 2 {
-		t.Errorf("%q has %d areas: a gap must stay a gap", path, n)
-	}
-	if _, _, _, known := sparkline(make([]*float64, 96)); known {
-		t.Error("96 gaps are drawn as something")
-	}
-}
-
 // TestOneProcessIsSaidOnce: what the row of a GPU says of its one process is not
 // listed below it again, and all else is; a host's own page lists all.
 func TestOneProcessIsSaidOnce(t *testing.T) {

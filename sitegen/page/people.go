@@ -163,6 +163,59 @@ func (v *view) ask(most int, root string) templates.People {
 	return p
 }
 
+// leastHolder is the smallest part of the bar of people that still has a name.
+const leastHolder = 0.025
+
+// holders are the people who use GPUs now as parts of a bar, then those who are not known, then what is free.
+// Slices are not among them.
+func (v *view) holders(p *templates.IndexPage) {
+	b := v.in.Board
+	count := b.Totals.GPUs.ByState
+	used := float64(count[board.Busy] + count[board.InUse] + count[board.Contested])
+	whole := used + float64(b.Totals.GPUs.Free())
+	if used == 0 || len(b.Users) == 0 {
+		return
+	}
+	x := 0.0
+	add := func(h templates.Holder, gpus float64) {
+		h.X, h.W, h.Count = percent(x/whole), percent(gpus/whole), v.words.float(math.Round(gpus*10)/10, -1)
+		h.Title = strings.TrimSpace(h.Name + " " + h.Count)
+		if h.Idle != "" {
+			h.Title += ", " + v.words.T("ask.idle.gpus", h.Idle)
+		}
+		x += gpus
+		p.Holders = append(p.Holders, h)
+	}
+	known := 0.0
+	for i := range b.Users {
+		u := &b.Users[i]
+		gpus := min(u.Used, used-known)
+		if gpus <= 0 {
+			continue
+		}
+		if gpus/whole < leastHolder {
+			p.HoldersMore++
+			continue
+		}
+		known += gpus
+		h := templates.Holder{
+			Person: templates.Person{Name: render.Clean(u.Name), Href: v.userHref("", u.Name)}, Class: v.colorOf(u.Name),
+		}
+		if u.Idle > 0 {
+			h.Idle = strconv.Itoa(u.Idle)
+		}
+		add(h, gpus)
+	}
+	if others := used - known; others/whole >= leastHolder {
+		add(templates.Holder{Person: templates.Person{Name: v.words.T("index.others")}, Class: "person0"}, others)
+	} else {
+		x = used
+	}
+	if free := b.Totals.GPUs.Free(); free > 0 {
+		add(templates.Holder{Person: templates.Person{Name: v.words.T("free")}, Class: "none"}, float64(free))
+	}
+}
+
 func (v *view) askOf(u *board.User, root string) templates.Ask {
 	a := templates.Ask{
 		Name: render.Clean(u.Name), Href: v.userHref(root, u.Name), Means: v.words.meansOf(u),

@@ -100,6 +100,8 @@ func (v *view) row(h *board.Host, g *board.GPU, named bool, d detail, ref time.T
 	}
 	v.bookings(&r, g, ref, root)
 	if d != brief {
+		v.howLong(&r, g, ref)
+		r.Strip = v.strip(h, g, d == usual)
 		r.Panel = v.panel(h, g, ref, root)
 		if r.Panel != nil && d != whole {
 			r.Panel.JSON = "" // many rows share the page
@@ -109,6 +111,39 @@ func (v *view) row(h *board.Host, g *board.GPU, named bool, d detail, ref time.T
 		r.Facts = v.facts(g)
 	}
 	return r
+}
+
+// howLong says for how long a GPU has been used, or idle, in a column of its own.
+func (v *view) howLong(r *templates.Row, g *board.GPU, ref time.Time) {
+	since := g.IdleSince
+	r.Idles = r.Idle != ""
+	if on := g.Computing(); len(on) > 0 && r.Who != nil {
+		r.Color = v.colorOf(on[0].Owner().Person)
+		for _, p := range on {
+			if p.StartedAt != nil && !r.Idles && (since.IsZero() || p.StartedAt.Before(since)) {
+				since = p.StartedAt.Time
+			}
+		}
+	}
+	if since.IsZero() && r.Who != nil {
+		since = g.Since
+	}
+	if !since.IsZero() {
+		r.For = v.words.moment(since, v.words.length(max(0, ref.Sub(since))))
+	}
+	switch {
+	case r.NoShow:
+		r.For.Text = v.words.T("row.no-show", r.Idle)
+	case r.Idles:
+		r.For.Text = v.words.T("row.idle", r.Idle)
+	}
+	r.Idle, r.NoShow = "", false
+	if r.Who != nil {
+		r.Who.Since = nil
+	}
+	for i := range r.More {
+		r.More[i].Since = nil
+	}
 }
 
 // readings fills in the numbers and their charts.
@@ -132,11 +167,6 @@ func (v *view) readings(r *templates.Row, g *board.GPU, d detail) {
 	}
 	if g.UtilizationGPU != nil {
 		r.Util = strconv.Itoa(*g.UtilizationGPU)
-	}
-	if d != brief && g.Utilization != nil {
-		if path, mean, highest, known := sparkline(g.Utilization); known {
-			r.Spark, r.SparkText = path, v.words.T("spark", mean, highest)
-		}
 	}
 	heat := make([]string, 0, 2)
 	if g.Temperature != nil {

@@ -15,9 +15,6 @@ const (
 	// chartLevels is the height of a chart, and chartBase how far its area reaches below
 	// its zero: a zero has a thin line, a gap has nothing.
 	chartLevels, chartBase = 100, 2
-	// The last 24 hours of a GPU are drawn in steps of half an hour, in as many levels as
-	// can be seen. They decide most of the front page's size: noise does not compress.
-	sparkSteps, sparkLevels = 48, 10
 )
 
 // area draws values, of which one is a whole and NaN is not known: one unit wide each, a
@@ -56,30 +53,6 @@ func area(values []float64, levels, base int) (path, gaps string) {
 		p = append(p, 'z')
 	}
 	return string(p), string(g)
-}
-
-// sparkline draws steps of utilization, in per cent.
-func sparkline(steps []*float64) (path string, mean, highest int, known bool) {
-	width := (len(steps) + sparkSteps - 1) / sparkSteps
-	var values []float64
-	sum, n, top := 0.0, 0, 0.0
-	for i := 0; i < len(steps); i += width {
-		part, k := 0.0, 0
-		for _, v := range steps[i:min(i+width, len(steps))] {
-			if v == nil || math.IsNaN(*v) {
-				continue
-			}
-			value := min(100, max(0, *v))
-			part, k, top = part+value, k+1, max(top, value)
-		}
-		values = append(values, part/float64(k)/100) // NaN where nothing is known
-		sum, n = sum+part, n+k
-	}
-	if n == 0 {
-		return "", 0, 0, false
-	}
-	path, _ = area(values, sparkLevels, 0)
-	return path, int(math.Round(sum / float64(n))), int(math.Round(top)), true
 }
 
 // chart draws values, of which NaN is not known.

@@ -119,7 +119,7 @@ func (v *view) card(h *board.Host, d detail, ref time.Time, root string) *templa
 		SSH: address(h), Owner: render.Clean(h.Owner), Note: render.Clean(h.Note), Group: render.Clean(h.Group),
 		Units: unitsOf(&h.Totals), Seen: v.words.near(h.SnapshotAt, ref), Gone: v.words.near(h.GoneSince, ref),
 	}
-	c.Blind = len(h.GPUs) > 0
+	c.Whole, c.Blind = d == whole, len(h.GPUs) > 0
 	for g := range h.Units() {
 		c.Blind = c.Blind && g.State == board.Unknown
 	}

@@ -129,7 +129,7 @@ function renewPart(old, fresh) {
   if (old?.matches("#_find,#_order")) {
     return old;
   }
-  if (old?.matches(".group,.map,.finder")) {
+  if (old?.matches(".group,.map,.finder,.status")) {
     old.className = fresh.className;
     renewParts(old, fresh);
     return old;

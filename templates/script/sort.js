@@ -7,7 +7,7 @@ function sortKey(cell) {
   if (cell.matches(".s")) {
     return stateOrder.findIndex((state) => cell.querySelector(".chip." + state));
   }
-  const time = cell.matches(".k") && cell.querySelector("time");
+  const time = cell.matches(".k,.f") && cell.querySelector("time");
   if (time) {
     return time.dateTime;
   }
@@ -90,7 +90,7 @@ function sortGPUs() {
 // others are.
 function makeSortable() {
   for (const table of findAll("table.sortable,table.gpus")) {
-    for (const head of findAll("thead th", table)) {
+    for (const head of findAll("thead th:not(.x)", table)) {
       if (!head.querySelector("button")) {
         addSortButton(table, head);
       }

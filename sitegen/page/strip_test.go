@@ -1,0 +1,190 @@
+package page
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/templates"
+)
+
+// stripView is a view of a board of one host, with these people's colours.
+func stripView(t *testing.T, colors map[string]int) *view {
+	t.Helper()
+	in := boardtest.Lab()
+	in.Board.Colors = colors
+	return newView(in, []*look{{words: englishWords(t)}})
+}
+
+// TestStripOfYesterday: the load is in the colour of who held the GPU, grey where that is not known, nothing where
+// nobody did anything, and a gap where the host was silent.
+func TestStripOfYesterday(t *testing.T) {
+	v := stripView(t, map[string]int{"mira": 3})
+	full, none := new(100.0), new(0.0)
+	g := &board.GPU{
+		Utilization: []*float64{full, full, none, none, nil, nil, full, none, none, none},
+		Holders:     []string{"mira", "mira", "mira", "mira", "", "", "", "tomas", "", ""},
+	}
+	g.Utilization = append(g.Utilization, make([]*float64, 96-len(g.Utilization))...)
+	var s templates.Strip
+	v.drawPast(&s, g)
+	want := []templates.Area{
+		{Class: "person0", Path: "M3 11v-6h1V11z"},       // tomas has no colour; half an hour of 50 %
+		{Class: "person3", Path: "M0 11v-11h1v10h1V11z"}, // a person who does nothing still has a line
+	}
+	if len(s.Past) != len(want) {
+		t.Fatalf("it is drawn as %v", s.Past)
+	}
+	for i := range want {
+		if s.Past[i] != want[i] {
+			t.Errorf("part %d is %v, want %v", i, s.Past[i], want[i])
+		}
+	}
+	if s.Gaps != "M2 5.5h1M5 5.5h43" {
+		t.Errorf("the gaps are %q", s.Gaps)
+	}
+	if !strings.Contains(s.Text, "maximum 100") {
+		t.Errorf("it says %q", s.Text)
+	}
+	var empty templates.Strip
+	if v.drawPast(&empty, &board.GPU{Utilization: make([]*float64, 96)}); empty.Gaps != "" || empty.Past != nil {
+		t.Errorf("without history there is %v", empty)
+	}
+}
+
+// TestStripOfTomorrow: each booking of the next two days is a bar, and says what there is room for.
+func TestStripOfTomorrow(t *testing.T) {
+	v := stripView(t, nil)
+	now := v.in.Board.GeneratedAt.Truncate(stripEvery)
+	in := func(hours float64) time.Time { return now.Add(time.Duration(hours * float64(time.Hour))) }
+	for name, c := range map[string]struct {
+		state    board.State
+		until    time.Time // of a free GPU
+		bookings []*board.Booking
+		bars     []string // x, width, text
+		free     string
+	}{
+		"free": {state: board.Free, free: "free all week"},
+		"free for three days": {
+			state: board.Free, until: in(72), bookings: []*board.Booking{{Name: "eva", From: in(72)}}, free: "free until",
+		},
+		"booked by who uses it": {
+			state: board.InUse, bookings: []*board.Booking{{Name: "mira", Until: in(24)}}, bars: []string{"0 50 →"},
+		},
+		"booked by another": {
+			state: board.Contested, bookings: []*board.Booking{{Name: "eva"}}, bars: []string{"0 100 eva open-ended"},
+		},
+		"booked soon": {
+			state: board.Free, until: in(36), bookings: []*board.Booking{{Name: "eva", From: in(36), Until: in(60)}},
+			bars: []string{"75 25 left"},
+		},
+		"over": {state: board.Busy, bookings: []*board.Booking{{Name: "eva", From: in(-9), Until: in(-1)}}},
+	} {
+		var s templates.Strip
+		g := &board.GPU{State: c.state, FreeUntil: c.until}
+		v.drawAhead(&s, c.bookings, g, now, characters/narrowAhead)
+		if len(s.Bars) != len(c.bars) {
+			t.Errorf("%s: there are %d bars", name, len(s.Bars))
+			continue
+		}
+		for i, b := range s.Bars {
+			got := b.X + " " + b.W + " "
+			if b.Left {
+				got += "left "
+			}
+			if got += b.Text; !strings.HasPrefix(got, c.bars[i]) {
+				t.Errorf("%s: bar %d is %q, want %q", name, i, got, c.bars[i])
+			}
+		}
+		if !strings.HasPrefix(s.Free, c.free) || (c.free == "") != (s.Free == "") {
+			t.Errorf("%s: it says %q", name, s.Free)
+		}
+	}
+}
+
+// TestTextsOfBookingsDoNotOverlap: whatever is booked, no text lies on another or on a later bar.
+func TestTextsOfBookingsDoNotOverlap(t *testing.T) {
+	const character = 0.06
+	for first := 0.0; first < 0.9; first += 0.07 {
+		for length := 0.02; first+length < 0.95; length += 0.11 {
+			bars := []templates.StripBar{
+				{From: first, To: first + length, Texts: []string{"Mon 10:00 mira", "Mon 10:00", "mira"}},
+				{From: first + length, To: 1, Texts: []string{"Tue 10:00 tomas", "Tue 10:00", "tomas"}},
+			}
+			placeTexts(bars, character)
+			end := 0.0
+			for i, b := range bars {
+				if b.Text == "" {
+					continue
+				}
+				from := b.From
+				if b.Left {
+					from -= character * float64(len(b.Text))
+				}
+				if from < end-1e-9 {
+					t.Fatalf("%v: the text %q begins at %.2f, and there is one until %.2f", bars, b.Text, from, end)
+				}
+				if end = from + character*float64(len(b.Text)); i == 0 && end > bars[1].From && !b.Left && first > 0 {
+					t.Fatalf("%q lies on the next bar", b.Text)
+				}
+			}
+		}
+	}
+}
+
+// TestRibbonSaysWhatIsBooked: the share of a model that is booked, two bookings of one GPU at a time being one.
+func TestRibbonSaysWhatIsBooked(t *testing.T) {
+	now := boardtest.Now.Truncate(stripEvery)
+	var d demand
+	g := &board.GPU{}
+	d.book([]*board.Booking{
+		{Name: "eva", From: now.Add(-time.Hour), Until: now.Add(9 * time.Hour)},
+		{Name: "mira", From: now, Until: now.Add(6 * time.Hour)},
+		{Name: "tomas", From: now.Add(162 * time.Hour)},
+	}, g, now)
+	for k, want := range map[int]float64{0: 1, 1: 0.5, 2: 0, 26: 0, 27: 1} {
+		if math.Abs(d.booked[k]-want) > 1e-9 {
+			t.Errorf("in step %d %g of it is booked, want %g", k, d.booked[k], want)
+		}
+	}
+	d.free(now.Add(2 * time.Hour))
+	d.free(now.Add(time.Hour))
+	d.free(now.Add(time.Hour))
+	if d.more != 2 || !d.next.Equal(now.Add(time.Hour)) {
+		t.Errorf("%d more are free at %s", d.more, d.next)
+	}
+}
+
+// TestSmallLabHasTwoColumns: hosts stand in their order in two columns, a host that is off is a line, and its line
+// says why.
+func TestSmallLabHasTwoColumns(t *testing.T) {
+	cards := []*templates.Card{
+		{ID: "a", Open: true, Rows: make([]templates.Row, 8)}, {ID: "b"}, {ID: "c", Open: true, Rows: make([]templates.Row, 4)},
+		{ID: "d", Open: true, Rows: make([]templates.Row, 4)},
+	}
+	for n, want := range []int{1, 1, 1, 1, 2} {
+		if n == 0 {
+			continue
+		}
+
+		if got := columns(cards[:n]); len(got[0]) != want || len(got[0])+len(got[1]) != n {
+			t.Errorf("of %d hosts, %d are in the first column, want %d", n, len(got[0]), want)
+		}
+	}
+	in := boardtest.Lab()
+	page := string(fileAt(pages(t, in), "index.html"))
+	for i := range in.Board.Hosts {
+		h := &in.Board.Hosts[i]
+		_, line, _ := strings.Cut(page, `id="`+h.Name+`"`)
+		line, _, _ = strings.Cut(line, "</li>")
+		if rows := strings.Contains(line, "<table"); rows != (h.State == board.Up) {
+			t.Errorf("%s, which is %s, has its rows: %t", h.Name, h.State, rows)
+		}
+		if h.State == board.Stale && !strings.Contains(line, "silent since") {
+			t.Errorf("the line of %s does not say since when it is silent: %s", h.Name, line)
+		}
+	}
+}
