@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 	"time"
 
@@ -432,5 +433,18 @@ func TestNoRankingOfUnknownUsers(t *testing.T) {
 	l.read("api/v1/users.json", &now)
 	if len(now.Users) != 1 || now.Users[0].Name != "ada" {
 		t.Errorf("people with a past: %+v, want ada", now.Users)
+	}
+	var host struct {
+		Holders []struct {
+			GPU   int
+			Steps []string
+		} `json:"holders_24h"`
+	}
+	l.read("api/v1/hosts/gaia.json", &host)
+	for _, g := range host.Holders {
+		held := slices.DeleteFunc(g.Steps, func(name string) bool { return name == "" })
+		if g.GPU > 0 && len(held) > 0 || g.GPU == 0 && (len(held) != 24 || held[0] != "ada" || held[23] != "ada") {
+			t.Errorf("GPU %d was held by %q", g.GPU, held)
+		}
 	}
 }

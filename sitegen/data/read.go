@@ -41,7 +41,7 @@ var (
 // A Published is a board as its site published it.
 type Published struct {
 	// Board has everything that [Status] shows. What board.json does not carry
-	// is empty: Users, Bookings, and the curves of utilization.
+	// is empty: Users, Bookings, and the curves of utilization with their holders.
 	Board      *board.Board
 	Title, Lab string
 	Generation string // as the site named it
