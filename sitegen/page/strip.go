@@ -40,59 +40,69 @@ func (v *view) strip(h *board.Host, g *board.GPU, narrow bool) *templates.Strip 
 	return s
 }
 
-// drawPast draws the load of the last day in the colours of those who held the GPU.
+// drawPast draws the load of the last day in the colours of those who held the GPU. The load of a slice is never
+// known, and who held it still is.
 func (v *view) drawPast(s *templates.Strip, g *board.GPU) {
 	loads, holders := halves(g)
-	classes := [1 + board.PersonColors][]float64{} // by colour, a load for each step, NaN where it is another's
+	areas := [1 + board.PersonColors][]float64{} // by colour, a load for each step, NaN where it is another's
 	sum, known, top, gap := 0.0, 0, 0.0, -1
 	for i, load := range loads {
+		held := holders[i] != ""
 		silent := math.IsNaN(load)
-		if silent && gap < 0 {
-			gap = i
+		if !silent {
+			sum, known, top = sum+load, known+1, max(top, load)
 		}
-		if !silent && gap >= 0 {
+		switch {
+		case silent && !held && gap < 0:
+			gap = i
+		case (!silent || held) && gap >= 0:
 			s.Gaps += gapPath(gap, i)
 			gap = -1
 		}
-		if silent {
-			continue
+		if held && silent {
+			load = 0
 		}
-		sum, known, top = sum+load, known+1, max(top, load)
-		color := v.in.Board.Colors[holders[i]]
-		if holders[i] == "" && load < 1 {
-			continue // nobody, and nothing
+		if held || load >= 1 {
+			add(&areas[v.in.Board.Colors[holders[i]]], len(loads), i, load/100)
 		}
-		if classes[color] == nil {
-			classes[color] = make([]float64, len(loads))
-			for k := range loads {
-				classes[color][k] = math.NaN()
-			}
-		}
-		classes[color][i] = load / 100
-	}
-	if known == 0 {
-		s.Gaps = ""
-		return
 	}
 	if gap >= 0 {
 		s.Gaps += gapPath(gap, len(loads))
 	}
-	for color, values := range classes {
+	if known == 0 { // there is no history, or it is a slice
+		s.Gaps = ""
+	} else {
+		s.Text = v.words.T("spark", int(math.Round(sum/float64(known))), int(math.Round(top)))
+	}
+	for color, values := range areas {
 		if values != nil {
 			path, _ := area(values, pastLevels, 1)
 			s.Past = append(s.Past, templates.Area{Class: "person" + strconv.Itoa(color), Path: path})
 		}
 	}
-	s.Text = v.words.T("spark", int(math.Round(sum/float64(known))), int(math.Round(top)))
+}
+
+// add puts a value in the place of one that is not known. A list of n is made where there is none.
+func add(list *[]float64, n, i int, value float64) {
+	if *list == nil {
+		*list = make([]float64, n)
+		for k := range n {
+			(*list)[k] = math.NaN()
+		}
+	}
+	(*list)[i] = value
 }
 
 // halves are the loads of the last day in half hours, NaN where a host was silent, and who held the GPU then.
 func halves(g *board.GPU) (loads []float64, holders []string) {
-	width := (len(g.Utilization) + pastSteps - 1) / pastSteps
-	for i := 0; i < len(g.Utilization); i += width {
+	n := max(len(g.Utilization), len(g.Holders))
+	width := (n + pastSteps - 1) / pastSteps
+	for i := 0; i < n; i += width {
 		sum, known, holder := 0.0, 0, ""
-		for k := i; k < min(i+width, len(g.Utilization)); k++ {
-			if load := g.Utilization[k]; load != nil && !math.IsNaN(*load) {
+		for k := i; k < min(i+width, n); k++ {
+			if k >= len(g.Utilization) {
+				// only its holders are known
+			} else if load := g.Utilization[k]; load != nil && !math.IsNaN(*load) {
 				sum, known = sum+min(100, max(0, *load)), known+1
 			}
 			if k < len(g.Holders) && g.Holders[k] != "" {

@@ -49,6 +49,11 @@ func TestStripOfYesterday(t *testing.T) {
 	if !strings.Contains(s.Text, "maximum 100") {
 		t.Errorf("it says %q", s.Text)
 	}
+	var slice templates.Strip // of which no load is known
+	v.drawPast(&slice, &board.GPU{Utilization: make([]*float64, 96), Holders: append(make([]string, 94), "mira", "mira")})
+	if len(slice.Past) != 1 || slice.Past[0].Path != "M47 11v-1h1V11z" || slice.Gaps != "" {
+		t.Errorf("a slice that mira held for half an hour is drawn as %v", slice)
+	}
 	var empty templates.Strip
 	if v.drawPast(&empty, &board.GPU{Utilization: make([]*float64, 96)}); empty.Gaps != "" || empty.Past != nil {
 		t.Errorf("without history there is %v", empty)
