@@ -15,6 +15,7 @@ type Card struct {
 	Ahead           bool   // the node's clock is ahead
 	Clock           string // by so much; "" when it is right
 	Meters          []Meter
+	Load            []Meter // all of them, also where a line does not show them
 	Tags            []string
 	Problems        []Problem
 	Rows            []Row
@@ -26,7 +27,11 @@ type Card struct {
 	Open            bool   // the front page has its rows
 	Whole           bool   // it is on the host's own page
 	Why             string // a host whose GPUs are all off, or not known: why
-	Users           string // "mira ×2, tomas +3", on a line
+	Name            string // on a line, where the title is too long
+	Model           string // of its GPUs, on a line: "H100"
+	Users           []LineUser
+	MoreUsers       int
+	NextFree        *Moment // when the first of its bookings ends, where none of its GPUs is free
 	Gone            *Moment
 }
 
@@ -52,11 +57,26 @@ func (u Units) free(w Words) string {
 	return gpus + ", " + slices
 }
 
-// A Glyph is one GPU in the strip of all.
+// A LineUser is somebody on a host's line, and how many of its GPUs they have.
+type LineUser struct {
+	Name string
+	GPUs int
+}
+
+// A Glyph is the sign of one card.
 type Glyph struct {
-	State string
+	Sign  string     // the symbol; "" for one in parts
+	Parts []SignPart // of a card whose slices differ
 	X     int
-	Soon  bool // free, and booked soon
+	Soon  bool // not booked, but booked soon
+}
+
+// A SignPart is the slices of a card that are in one state.
+type SignPart struct {
+	State    string
+	X, Width int
+	Held     bool // in use, with or without a booking
+	Load     int  // the height of its bar, 0 where the load is not known
 }
 
 // A Meter is one little bar in a card's header.

@@ -28,7 +28,6 @@ type IndexPage struct {
 	Groups      []Group
 	Columns     [][]*Card // instead of Groups, of a site that is Rowed
 	Rowed       bool      // the hosts' rows are on the page
-	Few         bool // there is room for wider lines
 	Search      Search
 	Holders     []Holder
 	HoldersMore int // people who are not among them
@@ -68,10 +67,14 @@ type Group struct {
 	Name       string
 	Hosts      []*Card
 	Count      string // of GPUs and slices
-	Free       string // how many of which models are free, "" for none
+	Free       string // how many are free, and where rows are on the page, of which models; "" for none
+	Model      string // of all its hosts; "" where these differ
 	GlyphWidth int    // of the widest host
 	NameWidth  string // a class of the style sheet: for names of up to so many characters
 }
+
+// wide reports whether its signs leave little of a narrow column.
+func (g Group) wide() bool { return g.GlyphWidth > 10*18 }
 
 // A FreeModel is how many GPUs of a model are free, and the search that finds them.
 type FreeModel struct{ Text, Query string }
@@ -88,9 +91,12 @@ type SearchModel [2]any
 
 // A SearchHost is one host of a Search, by the id of its line.
 type SearchHost struct {
-	ID    string      `json:"id"`
-	Words string      `json:"words"` // title, group, state, tags
-	GPUs  []SearchGPU `json:"gpus"`
+	ID     string      `json:"id"`
+	Words  string      `json:"words"`          // title, group, state, tags
+	Seen   int64       `json:"seen,omitempty"` // the Unix time in seconds of its latest snapshot
+	CPU    string      `json:"cpu,omitempty"`  // its load, %
+	Memory string      `json:"ram,omitempty"`  // %
+	GPUs   []SearchGPU `json:"gpus"`
 }
 
 // A SearchGPU is one GPU of a Search. On thousands of GPUs the names of fields would

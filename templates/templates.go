@@ -43,7 +43,7 @@ func Scripts() []Script {
 		{"board", []string{
 			"script/words.js", "script/page.js", "script/fetch.js", "script/language.js",
 			"script/time.js", "script/copy.js", "script/tip.js", "script/search.js",
-			"script/rows.js", "script/groups.js", "script/finder.js", "script/sort.js",
+			"script/rows.js", "script/mine.js", "script/groups.js", "script/finder.js", "script/sort.js",
 			"script/tools.js", "script/renew.js", "script/keys.js", "script/start.js",
 		}, true},
 		{"book", []string{

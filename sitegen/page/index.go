@@ -27,7 +27,7 @@ func (v *view) indexPage(cards []*templates.Card) *templates.IndexPage {
 		Units: unitsOf(&b.Totals), FreeModels: v.freeModels(b.Models),
 		HeldIdle: v.countOf(b.Totals.GPUs.HeldIdle, b.Totals.Slices.HeldIdle),
 		Lost:     v.countOf(b.Totals.GPUs.ByState[board.Lost], b.Totals.Slices.ByState[board.Lost]),
-		Rowed:    v.rowed, Few: len(b.Hosts) <= fewHosts, Map: len(b.Hosts) <= denseHosts, Search: v.search(),
+		Rowed:    v.rowed, Map: len(b.Hosts) <= denseHosts, Search: v.search(cards),
 		AsOf: v.words.near(b.InventoryAsOf, b.GeneratedAt), BookingsOf: v.words.near(b.BookingsStaleSince, b.GeneratedAt),
 	}
 	known := func(c board.Count) int { return c.All - c.ByState[board.Unknown] }

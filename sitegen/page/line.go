@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/snapshot"
@@ -14,10 +13,7 @@ import (
 	"gpuboard/templates"
 )
 
-const (
-	maxLineUsers = 4 // people who are named on a host's line
-	soonBooked   = 24 * time.Hour
-)
+const maxLineUsers = 8 // people who are named on a host's line
 
 // lineOf is a host's line on the front page, with its rows if there are few hosts.
 func (v *view) lineOf(h *board.Host) *templates.Card {
@@ -32,17 +28,24 @@ func (v *view) lineOf(h *board.Host) *templates.Card {
 		c.Why = why
 		c.Models = strings.Trim(c.Group+" · "+wholeModels(v.words, h), " ·")
 	}
-	c.Meters = slices.DeleteFunc(c.Meters, func(m templates.Meter) bool { return !m.Over || m.Key != "cpu" && m.Key != "ram" })
+	c.Name, c.Model = v.names[h.Name], v.lineModel(h)
+	c.Load = c.Meters
+	c.Meters = slices.DeleteFunc(slices.Clone(c.Meters), func(m templates.Meter) bool {
+		return m.Key != "cpu" && m.Key != "ram" || !m.Over
+	})
 	for i := range c.Meters {
 		m := &c.Meters[i]
 		m.Label = fmt.Sprintf("%s %s\u00a0%s (%s)", v.words.T("meter."+m.Key), m.Text, v.words.T("sign.percent"), m.More)
 	}
-	for g := range h.Units() {
-		soon := g.State == board.Free && g.Next != nil && g.Next.From.Sub(v.in.Board.GeneratedAt) < soonBooked
-		c.Glyphs = append(c.Glyphs, templates.Glyph{State: string(g.State), X: len(c.Glyphs) * glyphStep, Soon: soon})
+	v.signs(c, h)
+	if c.Units.Free == "" && h.State == board.Up {
+		c.NextFree = v.words.near(nextFree(h), v.ref(h))
 	}
-	c.GlyphWidth = max(0, len(c.Glyphs)*glyphStep-3)
-	c.Users = v.usersOf(h)
+	if c.Open || !c.Old { // a line of a silent host says so instead
+		c.Users = v.usersOf(h)
+	}
+	c.MoreUsers = max(0, len(c.Users)-maxLineUsers)
+	c.Users = c.Users[:len(c.Users)-c.MoreUsers]
 	return c
 }
 
@@ -92,10 +95,10 @@ func wholeModels(w *words, h *board.Host) string {
 	return strings.Join(whole, " · ")
 }
 
-// usersOf names who is on a host, those with the most GPUs first.
-func (v *view) usersOf(h *board.Host) string {
-	gpus := map[string]int{}
-	var users []string
+// usersOf is who is on a host, those with the most GPUs first.
+func (v *view) usersOf(h *board.Host) []templates.LineUser {
+	var users []templates.LineUser
+	place := map[string]int{}
 	for g := range h.Units() {
 		var on []string
 		for _, name := range append(g.Users(), g.Bookers()...) {
@@ -111,24 +114,16 @@ func (v *view) usersOf(h *board.Host) string {
 			if slices.Contains(on[:i], who) {
 				continue
 			}
-			if gpus[who]++; gpus[who] == 1 {
-				users = append(users, who)
+			at, known := place[who]
+			if !known {
+				at = len(users)
+				place[who], users = at, append(users, templates.LineUser{Name: who})
 			}
+			users[at].GPUs++
 		}
 	}
-	slices.SortStableFunc(users, func(x, y string) int { return cmp.Compare(gpus[y], gpus[x]) })
-	var named []string
-	for _, who := range users[:min(len(users), maxLineUsers)] {
-		if n := gpus[who]; n > 1 {
-			who += fmt.Sprintf("×%d", n)
-		}
-		named = append(named, who)
-	}
-	text := strings.Join(named, ", ")
-	if more := len(users) - len(named); more > 0 {
-		text += fmt.Sprintf(" +%d", more)
-	}
-	return text
+	slices.SortStableFunc(users, func(x, y templates.LineUser) int { return cmp.Compare(y.GPUs, x.GPUs) })
+	return users
 }
 
 // group puts hosts into the inventory's groups; without any, many hosts are grouped by model.
@@ -139,8 +134,7 @@ func (v *view) group(p *templates.IndexPage, cards []*templates.Card) {
 	for i, c := range cards {
 		name := c.Group
 		if byModel {
-			name = c.Models
-			c.Models = ""
+			name = c.Model
 		}
 		at, known := place[name]
 		if !known {
@@ -154,22 +148,27 @@ func (v *view) group(p *templates.IndexPage, cards []*templates.Card) {
 	}
 	for i := range p.Groups {
 		g := &p.Groups[i]
-		gpus, mig := 0, 0
+		gpus, mig, freeGPUs, freeSlices := 0, 0, 0, 0
+		g.Model = g.Hosts[0].Model
 		for _, c := range g.Hosts {
 			gpus, mig = gpus+c.Units.GPUs, mig+c.Units.Slices
+			freeGPUs, freeSlices = freeGPUs+c.Units.FreeGPUs, freeSlices+c.Units.FreeSlices
+			if c.Model != g.Model {
+				g.Model = ""
+			}
 		}
 		g.Count = cmp.Or(v.countOf(gpus, mig), v.words.Count(0, "gpu"))
 		var free []string
 		for _, m := range v.freeModels(models[i]) {
 			free = append(free, m.Text)
 		}
-		if byModel && len(models[i]) == 1 && len(free) == 1 { // the group is named after the model
-			free[0] = strconv.Itoa(models[i][0].Free)
-		}
 		g.Free = strings.Join(free, ", ")
+		if !v.rowed {
+			g.Free = render.WithSlices(freeGPUs, freeSlices, strconv.Itoa)
+		}
 		longest := 0
 		for _, c := range g.Hosts {
-			longest = max(longest, len([]rune(c.Title)))
+			longest = max(longest, len([]rune(c.Name)))
 		}
 		g.NameWidth = nameWidth(longest)
 	}
@@ -206,7 +205,7 @@ func nameWidth(characters int) string {
 }
 
 // search is what the script of the front page searches.
-func (v *view) search() templates.Search {
+func (v *view) search(cards []*templates.Card) templates.Search {
 	s := templates.Search{Models: []templates.SearchModel{}, Hosts: make([]templates.SearchHost, 0, len(v.in.Board.Hosts))}
 	models := map[templates.SearchModel]int{}
 	states := map[board.State]int{}
@@ -221,6 +220,17 @@ func (v *view) search() templates.Search {
 		}
 		found := templates.SearchHost{
 			ID: h.Name, Words: render.Clean(strings.Join(words, " ")), GPUs: []templates.SearchGPU{},
+		}
+		if !h.SnapshotAt.IsZero() {
+			found.Seen = h.SnapshotAt.Unix()
+		}
+		for _, m := range cards[i].Load {
+			switch m.Key {
+			case "cpu":
+				found.CPU = m.Text
+			case "ram":
+				found.Memory = m.Text
+			}
 		}
 		for g := range h.Units() {
 			model := templates.SearchModel{v.words.model(g.ShortName, g.MemoryTotal), board.WholeGiB(g.MemoryTotal)}

@@ -106,7 +106,7 @@ func (v *view) put(f templates.Frame, page templ.Component) error {
 func newView(in render.Input, looks []*look) *view {
 	v := &view{
 		in: in, look: looks[0], hosts: map[string]*board.Host{}, people: render.People(in.Board),
-		booked: in.Board.BookingsByHost(),
+		booked: in.Board.BookingsByHost(), names: shortNames(in.Board.Hosts), sizes: memorySizes(in.Board),
 	}
 	rows := 0
 	for i := range in.Board.Hosts {

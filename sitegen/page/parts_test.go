@@ -393,17 +393,22 @@ func TestReadingsHaveWords(t *testing.T) {
 	}
 }
 
-// TestGroupSaysWhatIsFree: a group that is named after its model does not name it again.
+// TestGroupSaysWhatIsFree: a group says how many hosts and free GPUs it has, and its model where its name is not that.
 func TestGroupSaysWhatIsFree(t *testing.T) {
 	in := boardtest.Big(rowHosts + 1)
 	for i := range in.Board.Hosts {
-		in.Board.Hosts[i].Models[0].Free = 0
+		h := &in.Board.Hosts[i]
+		for j := range h.GPUs {
+			g := &h.GPUs[j]
+			g.State, g.ShortName, g.MemoryTotal = board.Busy, "H100", new(int64(81559))
+		}
 	}
-	in.Board.Hosts[0].Models[0].Free = 2
-	for _, want := range []string{"2 × H100 free", "2 free"} {
+	in.Board.Hosts[0].GPUs[3].State, in.Board.Hosts[4].GPUs[0].State = board.Free, board.Free
+	boardtest.Finish(in.Board)
+	for _, want := range []string{"Rack 1 H100 13 hosts 2 free", "H100 13 hosts 2 free"} {
 		files := pages(t, in)
 		got := textOf(byID(parse(t, files[len(files)-1]), "_group0"))
-		if !strings.Contains(strings.ReplaceAll(got, "\u00a0", " "), "GPUs "+want) {
+		if !strings.HasPrefix(strings.Join(strings.Fields(got), " "), want) {
 			t.Errorf("the group does not say %q: %.80q", want, got)
 		}
 		for i := range in.Board.Hosts {

@@ -19,9 +19,6 @@ const (
 	rowHosts = 12
 	// frontRows is up to how many rows of GPUs and slices that has.
 	frontRows = 512
-	// fewHosts is up to how many hosts two lines side by side still leave all of them in
-	// view at 1920 x 1080, notices and groups included. Each has room for its users' names.
-	fewHosts = 32
 	// denseHosts is up to how many hosts the wall screen has a sign for each GPU, and a
 	// host's page charts of all metrics.
 	denseHosts = 200
@@ -37,6 +34,8 @@ type view struct {
 	booked    map[string][]*board.Booking // of each host, by start
 	help      *help                       // nil where the site has no documentation
 	rowed     bool                        // the front page has the rows of GPUs
+	names     map[string]string           // of hosts on their lines, by name
+	sizes     map[string]int              // of memory, by family of GPUs
 }
 
 // frame is what a page of a kind has around its content. path is where it lies among
@@ -101,9 +100,6 @@ func (v *view) scriptPaths(kind, files string) []string {
 func (v *view) ref(h *board.Host) time.Time {
 	return cmp.Or(h.SnapshotAt, v.in.Board.GeneratedAt)
 }
-
-// glyphStep is how many pixels a sign takes in the strip of all GPUs.
-const glyphStep = 15
 
 // hostHref leads to the page of a host. root leads to the site's root.
 func hostHref(root, host string) string { return root + "hosts/" + host + "/index.html" }

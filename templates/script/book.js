@@ -39,12 +39,12 @@ function markJustBooked() {
   }
   const data = JSON.parse(byID("_gpus")?.textContent ?? '{"hosts":[]}');
   for (const host of data.hosts) {
-    const glyphs = findAll(".hl>svg>use", byID(host.id));
-    host.gpus.forEach(([index], i) => {
-      if (glyphs[i] && isJustBooked(host.id, index)) {
-        markGlyph(glyphs[i]);
+    for (const [index] of host.gpus) {
+      const sign = isJustBooked(host.id, index) && signOf(host.id, String(index));
+      if (sign) {
+        markGlyph(sign);
       }
-    });
+    }
   }
 }
 

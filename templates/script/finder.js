@@ -3,7 +3,6 @@
 // somebody. So is the order of the hosts, and that of their rows.
 const mostOpened = 3; // hosts that a search opens
 const mostAtOnce = 60; // hosts that are shown before the browser may paint
-const glyphWidth = 15; // as glyphStep in sitegen/page/line.go
 
 let query = "";
 let hostOrder = "";
@@ -87,9 +86,6 @@ function prepareOrder() {
     orderHosts();
     writeAddress();
   });
-  if (hostOrder) {
-    orderHosts();
-  }
 }
 
 // applySearch shows what matches, and hides or dims the rest.
@@ -153,6 +149,7 @@ function paintHosts(list) {
       dimGlyphs(host);
     }
   }
+  placeOpenHosts();
   if (later.length > 0) {
     requestAnimationFrame(() => setTimeout(() => {
       if (painting === paintings) {
@@ -163,13 +160,13 @@ function paintHosts(list) {
 }
 
 function dimGlyphs(host) {
-  host.gpus.forEach((gpu, i) => {
-    const dimmed = !gpu.hit;
-    if (gpu.dimmed !== dimmed) {
-      host.glyphs[i]?.classList.toggle("off", dimmed);
-      gpu.dimmed = dimmed;
+  for (const sign of host.signs) {
+    const dimmed = !sign.gpus.some((gpu) => gpu.hit);
+    if (sign.dimmed !== dimmed) {
+      sign.element?.classList.toggle("off", dimmed);
+      sign.dimmed = dimmed;
     }
-  });
+  }
 }
 
 // openMatches opens a few hosts that match, and closes those that an earlier search opened.
@@ -208,17 +205,30 @@ function markRows(host) {
   }
 }
 
-// The tooltip of a glyph says whose GPU it is.
+// The tooltip of a sign says whose GPU it is, and of the slices of one, how many are in which state. A sign takes as
+// much of the width as it has of height, with what is around it.
 tooltips.push((event) => {
-  const svg = event.target.closest(".host .hl>svg");
+  const svg = event.target.closest(".host .gl");
   const host = svg && hostByID.get(svg.closest(".host").id);
   if (!host) {
     return "";
   }
-  const gpu = host.gpus[Math.floor((event.clientX - svg.getBoundingClientRect().left) / glyphWidth)];
-  if (!gpu) {
+  const box = svg.getBoundingClientRect();
+  const sign = host.signs[Math.floor((event.clientX - box.left) / box.height)];
+  if (!sign) {
     return "";
   }
-  const booker = gpu.booker && fill(words.bookedBy, gpu.booker);
-  return [host.id + " " + gpu.index, words.states[gpu.state], gpu.users, booker].filter(Boolean).join(" · ");
+  const { gpus } = sign;
+  const states = Map.groupBy ? [...Map.groupBy(gpus, (gpu) => gpu.state)] : [[gpus[0].state, gpus]];
+  const counts = states.map(([state, some]) => (gpus.length > 1 ? some.length + " " : "") + words.states[state]);
+  const all = (key) => [...new Set(gpus.map((gpu) => gpu[key]).filter(Boolean))].join(", ");
+  const booker = all("booker") && fill(words.bookedBy, all("booker"));
+  return [host.id + " " + sign.card, counts.join(", "), all("users"), booker].filter(Boolean).join(" · ");
+});
+
+// A line that is not late does not say how old its data is; the tooltip of its name does.
+tooltips.push((event) => {
+  const name = event.target.closest(".map:not(.rowed) .hl h3 a");
+  const host = name && hostByID.get(name.closest(".host").id);
+  return host?.seen ? host.id + " · " + fill(words.ago, durationText(now() - 1000 * host.seen)) : "";
 });

@@ -3,7 +3,8 @@
 // counts for all panels. A renewal of the page leaves open ones as they are.
 const {
   words, root, online, setups, byID, findAll, makeElement, makeButton, makeSVG, recall,
-  remember, setParameters, setPageParameters, request, fetchPage, adopt, labelCopyButton, schedule, delivered,
+  remember, setParameters, setPageParameters, request, fetchPage, adopt, labelCopyButton, schedule, delivered, markOwn,
+  signOf,
 } = window.gpuboard;
 
 const wish = { name: recall("name") || "", from: "", until: "", comment: "" };
@@ -124,6 +125,7 @@ function makeField(panel, name) {
     wish[name] = input.value;
     if (name === "name") {
       remember("name", input.value);
+      markOwn();
     }
     compose(panel);
   });
@@ -188,6 +190,7 @@ async function askForForm() {
     compose(fields.parentNode);
   }
   markOwnRows();
+  markOwn();
 }
 
 function findForm() {

@@ -18,6 +18,49 @@ function showRows(line, open) {
   if (rows) {
     rows.hidden = !open;
   }
+  placeOpenHosts();
+}
+
+// placeOpenHosts gives each line of a map in which a host is open the place that it has while none is: the rows of
+// the open one stand below its line, across all columns, and no other line changes its column.
+function placeOpenHosts() {
+  const subgrid = CSS.supports("grid-template-rows", "subgrid");
+  for (const map of subgrid ? findAll(".map.spread, .map:not(.rowed):has(> .open)") : []) {
+    const lines = findAll(":scope > .host:not([hidden])", map);
+    const spread = lines.some(isOpen);
+    map.classList.toggle("spread", spread);
+    if (spread) {
+      placeLines(lines, parseInt(getComputedStyle(map).getPropertyValue("--columns"), 10));
+    } else {
+      lines.forEach((line) => line.removeAttribute("style"));
+    }
+  }
+}
+addEventListener("resize", placeOpenHosts);
+
+function placeLines(lines, columns) {
+  const rows = Math.ceil(lines.length / columns);
+  const openBefore = new Array(rows + 1).fill(0); // how many hosts are open in the rows before each
+  lines.forEach((line, i) => {
+    openBefore[i % rows + 1] += isOpen(line);
+  });
+  for (let row = 1; row <= rows; row++) {
+    openBefore[row] += openBefore[row - 1];
+  }
+
+  const below = new Array(rows).fill(0); // how many open ones of each row have their place
+  lines.forEach((line, i) => {
+    const row = i % rows;
+    const top = 1 + row + openBefore[row];
+    const column = 1 + Math.floor(i / rows);
+    if (isOpen(line)) {
+      below[row]++;
+      line.style.setProperty("--column", column);
+      line.style.gridArea = `${top} / 1 / span ${1 + below[row]} / -1`;
+    } else {
+      line.style.gridArea = `${top} / ${column}`;
+    }
+  });
 }
 
 function putRows(line, rows) {
@@ -30,10 +73,10 @@ function putRows(line, rows) {
   addCopyButtons();
 }
 
-// newsOf changes with everything that a line says of its host's GPUs.
+// newsOf changes with the host's snapshot, and with everything that a line says of its GPUs.
 function newsOf(line) {
-  const parts = findAll(".hl time,.hl use", line).map((e) => e.dateTime || e.getAttribute("href"));
-  return parts.join() + line.querySelector(".us").textContent;
+  const signs = findAll(".hl use", line).map((use) => use.getAttribute("href"));
+  return [hostByID.get(line.id)?.seen, ...signs, line.querySelector(".us").textContent].join();
 }
 
 async function fetchRows(line) {

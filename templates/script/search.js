@@ -18,19 +18,42 @@ function readGPUs() {
 function readHost(data, position, models) {
   const line = byID(data.id);
   const hostText = (data.id + " " + data.words).toLowerCase();
-  const glyphs = findAll(".hl>svg>use", line);
+  const gpus = data.gpus.map((gpu) => readGPU(gpu, hostText, models));
   return {
     id: data.id,
     position,
     line,
     text: hostText,
-    glyphs,
-    gpus: data.gpus.map((gpu, i) => readGPU(gpu, hostText, models, glyphs[i])),
+    seen: data.seen ?? 0,
+    cpu: Number(data.cpu ?? -1),
+    ram: Number(data.ram ?? -1),
+    signs: readSigns(gpus, findAll(".gl > :is(use, g)", line)),
+    gpus,
   };
 }
 
+// readSigns finds the sign of each GPU. The slices of one, "2:0" and "2:1", share it.
+function readSigns(gpus, elements) {
+  const signs = [];
+  for (const gpu of gpus) {
+    const [card] = gpu.index.split(":");
+    if (signs.at(-1)?.card !== card) {
+      const element = elements[signs.length];
+      signs.push({ card, element, gpus: [], dimmed: element?.matches(".off") ?? false });
+    }
+    signs.at(-1).gpus.push(gpu);
+  }
+  return signs;
+}
+
+// signOf returns the sign of a GPU that does not share it.
+function signOf(hostID, index) {
+  const sign = hostByID.get(hostID)?.signs.find(({ gpus }) => gpus.length === 1 && gpus[0].index === index);
+  return sign?.element;
+}
+
 // readGPU reads an array of which empty values at the end are left out.
-function readGPU([index, stateIndex, modelIndex, users = "", booker = "", freeUntil = 0], hostText, models, glyph) {
+function readGPU([index, stateIndex, modelIndex, users = "", booker = "", freeUntil = 0], hostText, models) {
   const [model, gib] = models[modelIndex];
   const state = stateNames[stateIndex];
   return {
@@ -39,7 +62,6 @@ function readGPU([index, stateIndex, modelIndex, users = "", booker = "", freeUn
     gib,
     users,
     booker,
-    dimmed: glyph?.matches(".off") ?? false,
     freeFor: freeUntil ? 1000 * freeUntil - builtAt() : Infinity,
     text: hostText + " " + (model + " " + users + " " + booker).toLowerCase() + " " + state,
   };

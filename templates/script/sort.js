@@ -125,16 +125,11 @@ function addSortButton(table, head) {
 
 // What the hosts are sorted by, the largest first.
 const hostKeys = {
-  free: (line) => parseInt(line.querySelector(".hl .fr").textContent, 10) || 0,
-  load: (line) => meterWidth(line, "cpu"),
-  memory: (line) => meterWidth(line, "ram"),
-  seen: (line) => Date.parse(line.querySelector(".hl time.age")?.dateTime) || 0,
+  free: (line) => parseInt(line.querySelector(".hl .fr")?.textContent, 10) || 0,
+  load: (line) => hostByID.get(line.id)?.cpu ?? -1,
+  memory: (line) => hostByID.get(line.id)?.ram ?? -1,
+  seen: (line) => hostByID.get(line.id)?.seen ?? 0,
 };
-
-function meterWidth(line, meter) {
-  const bar = line.querySelector(".hl ." + meter + " rect");
-  return bar ? Number(bar.getAttribute("width")) : -1;
-}
 
 // sortHosts sorts lines that stand as they are listed.
 function sortHosts(lines) {
@@ -156,4 +151,5 @@ function orderHosts() {
     const listed = findAll(".host", map).sort((a, b) => position(a) - position(b));
     arrange(map, sortHosts(listed));
   }
+  placeOpenHosts();
 }

@@ -2,8 +2,12 @@
 function preparePage() {
   addCopyButtons();
   prepareGroups();
-  prepareHosts();
   readGPUs();
+  prepareHosts();
+  if (hostOrder) {
+    orderHosts();
+  }
+  markOwn();
   for (const setup of setups) {
     setup();
   }
@@ -60,4 +64,6 @@ window.gpuboard = {
   addCopyButtons,
   labelCopyButton,
   applySearch,
+  markOwn,
+  signOf,
 };

@@ -1,0 +1,218 @@
+package page
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"gpuboard/internal/board"
+	"gpuboard/templates"
+)
+
+// A sign is 14 units wide, in steps of 18. The script of the front page finds a sign by this step.
+const (
+	signWidth  = 14
+	signStep   = 18
+	soonBooked = 24 * time.Hour
+)
+
+// signs fills in a host's signs, one a card: the slices of a partitioned one share it.
+func (v *view) signs(c *templates.Card, h *board.Host) {
+	for i := range h.GPUs {
+		g := &h.GPUs[i]
+		units := make([]*board.GPU, 0, 1)
+		for j := range g.Slices {
+			if s := &g.Slices[j]; s.CountedAt == "" {
+				units = append(units, s)
+			}
+		}
+		if len(g.Slices) == 0 && g.CountedAt == "" {
+			units = append(units, g)
+		}
+		if len(units) == 0 {
+			continue
+		}
+		glyph := v.sign(units)
+		glyph.X = len(c.Glyphs) * signStep
+		c.Glyphs = append(c.Glyphs, glyph)
+	}
+	c.GlyphWidth = max(0, len(c.Glyphs)*signStep-(signStep-signWidth))
+}
+
+// sign is the one of a GPU, or of the slices of a card: in parts where these differ.
+func (v *view) sign(units []*board.GPU) templates.Glyph {
+	names := make([]string, len(units))
+	soon := false
+	for i, g := range units {
+		names[i] = v.signName(g)
+		soon = soon || g.Booking == nil && g.Next != nil && g.Next.From.Sub(v.in.Board.GeneratedAt) < soonBooked
+	}
+	if len(slices.Compact(slices.Clone(names))) == 1 {
+		return templates.Glyph{Sign: names[0], Soon: soon}
+	}
+	return templates.Glyph{Soon: soon, Parts: v.signParts(units)}
+}
+
+// signName is the symbol of a GPU: its state, and where it is held, its load or that it idles.
+func (v *view) signName(g *board.GPU) string {
+	name := string(g.State)
+	switch g.State {
+	case board.InUse, board.Busy:
+		if g.IdleFor(v.in.Board.GeneratedAt) > 0 {
+			return name + "-idle"
+		}
+		return name + strconv.Itoa(loadStep(g))
+	case board.Booked:
+		if g.NoShow {
+			return name + "-idle"
+		}
+	}
+	return name
+}
+
+// loadStep is the load in four steps, 0 where it is not known. It is the mean of the running quarter of an hour,
+// so that a line changes when something has happened, and not with each sample; at the quarter's beginning, before
+// its first sample, that of the one before. A reading of the moment counts only where there is no history.
+func loadStep(g *board.GPU) int {
+	for i := len(g.Utilization) - 1; i >= max(0, len(g.Utilization)-2); i-- {
+		if mean := g.Utilization[i]; mean != nil {
+			return min(4, 1+int(*mean/25))
+		}
+	}
+	if g.UtilizationGPU != nil {
+		return min(4, 1+*g.UtilizationGPU/25)
+	}
+	return 0
+}
+
+// partOrder is in which order the parts of a card stand, whichever its slots are: what is free first.
+var partOrder = []board.State{
+	board.Free, board.Booked, board.InUse, board.Busy, board.Contested, board.Stuck, board.Lost, board.Drained, board.Unknown,
+}
+
+// signParts divides a sign among the states of slices, by their size.
+func (v *view) signParts(units []*board.GPU) []templates.SignPart {
+	size, load := map[board.State]int{}, map[board.State]int{}
+	all := 0
+	for _, g := range units {
+		n := sevenths(g.Slice.Profile)
+		size[g.State] += n
+		load[g.State] = max(load[g.State], loadStep(g))
+		all += n
+	}
+	var parts []templates.SignPart
+	before := 0
+	for _, state := range partOrder {
+		if size[state] == 0 {
+			continue
+		}
+		x := signWidth * before / all
+		before += size[state]
+		width := signWidth*before/all - x
+		if before < all {
+			width-- // a gap between two parts
+		}
+		parts = append(parts, templates.SignPart{
+			State: string(state), X: x, Width: max(1, width), Load: 2 * load[state],
+			Held: state == board.InUse || state == board.Busy,
+		})
+	}
+	return parts
+}
+
+// migSize is the number of compute slices in the name of a profile: that before "c", or else before "g".
+var migSize = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d)[cg]\.`) })
+
+// sevenths is how much of its card a slice is; one where its profile does not say it.
+func sevenths(profile string) int {
+	if found := migSize().FindStringSubmatch(profile); found != nil {
+		n, _ := strconv.Atoi(found[1])
+		return max(1, n)
+	}
+	return 1
+}
+
+// nextFree is when the first booking of a host's GPUs ends, zero where none is booked with an end.
+func nextFree(h *board.Host) time.Time {
+	var first time.Time
+	for g := range h.Units() {
+		if at := g.FreeFrom; !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first
+}
+
+// shortNames are what hosts are called on their lines: without the domain that all who have one share, and cut in the
+// middle where that is still long, because such names differ at their ends. Names that would become equal stay whole.
+func shortNames(hosts []board.Host) map[string]string {
+	domains := map[string]bool{}
+	for i := range hosts {
+		if _, domain, found := strings.Cut(title(&hosts[i]), "."); found {
+			domains[domain] = true
+		}
+	}
+	names, alike := make(map[string]string, len(hosts)), map[string]int{}
+	for i := range hosts {
+		name := title(&hosts[i])
+		if first, domain, _ := strings.Cut(name, "."); len(domains) == 1 && strings.ContainsFunc(domain, unicode.IsLetter) {
+			name = first
+		}
+		names[hosts[i].Name] = cutMiddle(name)
+		alike[names[hosts[i].Name]]++
+	}
+	for i := range hosts {
+		if h := &hosts[i]; alike[names[h.Name]] > 1 {
+			names[h.Name] = title(h)
+		}
+	}
+	return names
+}
+
+// maxLineName is how many characters of a host's name a line has room for.
+const maxLineName = 16
+
+// cutMiddle takes the middle out of a name that is too long.
+func cutMiddle(name string) string {
+	r := []rune(name)
+	if len(r) <= maxLineName {
+		return name
+	}
+	return string(r[:maxLineName/2-1]) + "…" + string(r[len(r)-maxLineName/2:])
+}
+
+// lineModel is the families of a host's GPUs, each with its memory where the fleet has it in several sizes.
+func (v *view) lineModel(h *board.Host) string {
+	var models []string
+	for i := range h.GPUs {
+		g := &h.GPUs[i]
+		name := family(g.ShortName)
+		if v.sizes[name] > 1 {
+			name = v.words.model(g.ShortName, g.MemoryTotal)
+		}
+		if name != "" && !slices.Contains(models, name) {
+			models = append(models, name)
+		}
+	}
+	return strings.Join(models, " · ")
+}
+
+// memorySizes is in how many sizes of memory a board has each family of GPUs.
+func memorySizes(b *board.Board) map[string]int {
+	known, sizes := map[[2]any]bool{}, map[string]int{}
+	for i := range b.Hosts {
+		for j := range b.Hosts[i].GPUs {
+			g := &b.Hosts[i].GPUs[j]
+			size := [2]any{family(g.ShortName), board.WholeGiB(g.MemoryTotal)}
+			if g.MemoryTotal != nil && !known[size] {
+				known[size] = true
+				sizes[family(g.ShortName)]++
+			}
+		}
+	}
+	return sizes
+}

@@ -1,0 +1,65 @@
+// The viewer's own GPUs on the map: one ring round neighbours, and their name in bold.
+const ringGap = 2; // between a sign and its ring, in units of the picture
+const signStep = 18; // as in sitegen/page/signs.go
+
+function markOwn() {
+  if (pageKind !== "index") {
+    return;
+  }
+  const name = (recall("name") || "").trim().toLowerCase();
+  for (const host of hosts) {
+    const own = host.signs.map(({ gpus }) => name !== "" && gpus.some((gpu) => isHeldBy(gpu, name)));
+    unmarkLine(host.line);
+    if (own.includes(true)) {
+      drawRings(host.line.querySelector(".gl"), own);
+      markName(host.line.querySelector(".us"), name);
+    }
+  }
+}
+
+// isHeldBy reports whether somebody uses or has booked a GPU.
+function isHeldBy(gpu, name) {
+  return gpu.booker.toLowerCase() === name || (" " + gpu.users.toLowerCase() + " ").includes(" " + name + " ");
+}
+
+function unmarkLine(line) {
+  for (const mark of findAll(".hl :is(.ring, .own)", line)) {
+    const parent = mark.parentNode;
+    mark.replaceWith(...mark.childNodes);
+    parent.normalize();
+  }
+}
+
+function drawRings(picture, own) {
+  for (let from = 0; from < own.length; from++) {
+    if (!own[from]) {
+      continue;
+    }
+    let to = from;
+    while (own[to]) {
+      to++;
+    }
+    picture.append(makeSVG("rect", {
+      class: "ring",
+      x: signStep * from - ringGap,
+      y: -ringGap,
+      width: signStep * (to - from),
+      height: signStep + 2 * ringGap,
+      rx: 5,
+    }));
+    from = to;
+  }
+}
+
+function markName(list, name) {
+  for (const node of [...list.childNodes]) {
+    const at = node.nodeType === Node.TEXT_NODE ? (" " + node.data + " ").toLowerCase().indexOf(" " + name + " ") : -1;
+    if (at >= 0) {
+      const found = node.splitText(at);
+      found.splitText(name.length);
+      const bold = makeElement("b", "own");
+      found.replaceWith(bold);
+      bold.append(found);
+    }
+  }
+}
