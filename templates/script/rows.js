@@ -32,7 +32,7 @@ function placeOpenHosts() {
     if (spread) {
       placeLines(lines, parseInt(getComputedStyle(map).getPropertyValue("--columns"), 10));
     } else {
-      lines.forEach((line) => line.removeAttribute("style"));
+      findAll(":scope > .host[style]", map).forEach((line) => line.removeAttribute("style"));
     }
   }
 }

@@ -1,0 +1,228 @@
+package page
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/sitegen/render"
+	"gpuboard/templates"
+)
+
+// signOfUnits is the sign of these GPUs or slices: its symbol, or its parts.
+func signOfUnits(units ...*board.GPU) string {
+	in := boardtest.Big(1)
+	glyph := newView(in, []*look{{words: &words{}}}).sign(units)
+	text := glyph.Sign
+	for _, part := range glyph.Parts {
+		text += fmt.Sprintf("%s %d+%d ", part.State, part.X, part.Width)
+	}
+	if glyph.Soon {
+		text += " soon"
+	}
+	return strings.TrimSpace(text)
+}
+
+func TestSignSaysStateAndLoad(t *testing.T) {
+	idle := board.GPU{State: board.Busy, IdleSince: boardtest.At(0, -3, 0)}
+	noShow := board.GPU{State: board.Booked, NoShow: true}
+	soon := board.GPU{State: board.Free, Next: boardtest.Booked("a", nil, "eva", boardtest.At(0, 5, 0), boardtest.At(1, 0, 0), "")}
+	later := board.GPU{State: board.Free, Next: boardtest.Booked("a", nil, "eva", boardtest.At(2, 0, 0), boardtest.At(3, 0, 0), "")}
+	steady := board.GPU{State: board.InUse, Utilization: []*float64{new(10.0), new(99.0)}}
+	steady.UtilizationGPU = new(0) // one sample does not count
+	began := board.GPU{State: board.Busy, Utilization: []*float64{new(60.0), nil}}
+	fresh := board.GPU{State: board.Busy}
+	fresh.UtilizationGPU = new(30)
+	for want, g := range map[string]*board.GPU{
+		"busy-idle": &idle, "booked-idle": &noShow, "free soon": &soon, "free": &later, "in-use4": &steady,
+		"busy3": &began, "busy2": &fresh, "busy0": {State: board.Busy}, "contested": {State: board.Contested},
+	} {
+		if got := signOfUnits(g); got != want {
+			t.Errorf("%+v has the sign %q, want %q", g.State, got, want)
+		}
+	}
+}
+
+// The slices of a card share a sign, by size and sorted: what is free first.
+func TestSignOfACardInParts(t *testing.T) {
+	slice := func(profile string, state board.State) *board.GPU {
+		return &board.GPU{State: state, Slice: &board.Slice{Profile: profile}}
+	}
+	for want, units := range map[string][]*board.GPU{
+		"free 0+3 booked 4+3 busy 8+6": {
+			slice("3g.40gb", board.Busy), slice("2g.20gb", board.Free), slice("2g.20gb", board.Booked),
+		},
+		"free":                          {slice("3g.40gb", board.Free), slice("4g.40gb", board.Free)},
+		"free 0+6 in-use 7+7":           {slice("1c.2g.20gb", board.InUse), slice("MIG", board.Free)},
+		"in-use 0+6 busy 7+1 stuck 9+5": {slice("1g.5gb", board.Busy), slice("2g.5gb", board.Stuck), slice("3g.5gb", board.InUse)},
+	} {
+		if got := signOfUnits(units...); got != want {
+			t.Errorf("the sign is %q, want %q", got, want)
+		}
+	}
+}
+
+func TestLongNamesDifferOnLines(t *testing.T) {
+	for _, c := range []struct{ names, want string }{
+		{"gpu01 gpu02", "gpu01 gpu02"},
+		{"k8s-prod-gpu-node-0001.example.org k8s-prod-gpu-node-0002.example.org", "k8s-pro…ode-0001 k8s-pro…ode-0002"},
+		{"a.lab.org b.lab.org c", "a b c"},
+		{"a.one.org a.two.org", "a.one.org a.two.org"},
+		{"a.lab.org a", "a.lab.org a"},
+		{"10.0.0.1 10.0.0.2", "10.0.0.1 10.0.0.2"},
+	} {
+		var hosts []board.Host
+		for _, name := range strings.Fields(c.names) {
+			hosts = append(hosts, board.Host{Name: name})
+		}
+		short := shortNames(hosts)
+		var got []string
+		for _, h := range hosts {
+			got = append(got, short[h.Name])
+		}
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%s are called %s, want %s", c.names, text, c.want)
+		}
+	}
+}
+
+// A line is the same for as long as nothing happens: a sample and a reading of the moment do not change it.
+func TestLineStaysTheSame(t *testing.T) {
+	lineWith := func(change func(*board.Host)) string {
+		in := boardtest.Big(rowHosts + 1)
+		change(&in.Board.Hosts[0])
+		boardtest.Finish(in.Board)
+		files := pages(t, in)
+		page := string(files[len(files)-1].Content)
+		from := strings.Index(page, `<li id="gpu000"`)
+		return page[from : from+strings.Index(page[from:], "</li>")]
+	}
+	before := lineWith(func(*board.Host) {})
+	after := lineWith(func(h *board.Host) {
+		h.SnapshotAt = boardtest.Now
+		h.Node.Load1, h.Node.MemoryUsed = new(3.5), new(int64(9000))
+		for j := range h.GPUs {
+			h.GPUs[j].UtilizationGPU = new(51)
+		}
+	})
+	if before != after {
+		t.Errorf("a sample has changed\n%s\nto\n%s", before, after)
+	}
+	if old := lineWith(func(h *board.Host) { h.State = board.Stale }); !strings.Contains(old, `<time class="age"`) {
+		t.Errorf("a silent host does not say since when: %s", old)
+	}
+}
+
+// partitioned gives the second host two cards of seven slices, of which one person has some.
+func partitioned() render.Input {
+	in := boardtest.Big(rowHosts + 8)
+	h := &in.Board.Hosts[1]
+	h.GPUs = h.GPUs[:3]
+	for i := range h.GPUs {
+		g := &h.GPUs[i]
+		g.State, g.Processes, g.Booking, g.IdleSince = board.Busy, nil, nil, h.GoneSince
+		boardtest.Process(g, 900+i, "kai", "train.py", 9000, boardtest.Now)
+		if i == 2 {
+			continue
+		}
+		g.MIGMode, g.Processes = "enabled", nil
+		for k := range 7 {
+			device := &snapshot.MIGDevice{Index: k, GPUInstanceID: new(k + 1), Profile: "1g.10gb", MemoryTotal: new(int64(9000))}
+			s := board.NewSlice(g, device)
+			if s.State = board.Free; k > i {
+				s.State = board.Busy
+				boardtest.Process(&s, 100+k, []string{"mira", "zoe"}[k%2], "train.py", 5000, boardtest.Now)
+			}
+			g.Slices = append(g.Slices, s)
+		}
+	}
+	boardtest.Finish(in.Board)
+	return in
+}
+
+// TestBrowserFindsTheSignOfASlice: a search dims the sign of a card if none of its slices matches, and those of
+// the GPUs behind it by their own.
+func TestBrowserFindsTheSignOfASlice(t *testing.T) {
+	dir := siteDir(t, partitioned())
+	b := openBrowser(t, boardtest.Now)
+	const bright = `[...document.querySelectorAll("#gpu001 .gl > :is(use, g)")].map(s => s.matches(".off") ? "-" : "+").join("")`
+	for query, want := range map[string]string{"": "+++", "gpu001 free": "++-", "gpu001 kai": "--+", "gpu001 zoe": "++-"} {
+		b.Do(chromedp.Navigate("file://" + dir + "/index.html"))
+		b.Value(fmt.Sprintf(`(s => { s.value = %q; s.dispatchEvent(new Event("input")); })(document.getElementById("_q"))`, query))
+		expect(t, b, bright, want)
+	}
+	b.Quiet("file://" + dir)
+}
+
+// TestBrowserRingsOwnSigns: neighbours that are the viewer's have one ring, and the viewer's name is bold.
+func TestBrowserRingsOwnSigns(t *testing.T) {
+	dir := siteDir(t, partitioned())
+	site := serve(t, dir, boardtest.Now)
+	b := openBrowser(t, boardtest.Now)
+	const (
+		rings = `[...document.querySelectorAll("#gpu001 .ring")].map(r => r.getAttribute("x") + "+" + r.getAttribute("width")).join()`
+		bold  = `[...document.querySelectorAll("#gpu001 .us .own")].map(r => r.textContent).join()`
+	)
+	b.Do(chromedp.Navigate(site + "index.html"))
+	expect(t, b, rings+`+ " " + `+bold, " ")
+	for name, want := range map[string]string{"Mira": "-2+36 mira", "kai": "34+18 kai", "zo": " "} {
+		b.Value(fmt.Sprintf(`localStorage.setItem("gpuboard-name", %q)`, name))
+		b.Do(chromedp.Navigate(site + "index.html"))
+		expect(t, b, rings+`+ " " + `+bold, want)
+	}
+	b.Quiet(site)
+}
+
+// TestBrowserOpensBelowTheLine: the rows of an open host are below its line and as wide as the map, and no other
+// line changes its column, also when hosts are hidden by a search.
+func TestBrowserOpensBelowTheLine(t *testing.T) {
+	site := serve(t, siteDir(t, boardtest.Big(40)), boardtest.Now)
+	b := openBrowser(t, boardtest.Now)
+	b.Do(chromedp.EmulateViewport(1440, 900), chromedp.Navigate(site+"index.html"))
+	const (
+		columns = `[...document.querySelectorAll("#_group0 .hl")].map(l => Math.round(l.getBoundingClientRect().left)).join()`
+		names   = `[...document.querySelectorAll("#_group0 .hl")].map(l => l.querySelector("h3").textContent).join()`
+		below   = `["gpu003", "gpu016"].every(id => {
+			const line = document.getElementById(id), map = line.parentNode.getBoundingClientRect();
+			const head = line.querySelector(".hl").getBoundingClientRect(), rows = line.querySelector(".rows").getBoundingClientRect();
+			return rows.top >= head.bottom && Math.round(rows.width) === Math.round(map.width) && rows.height > 100;
+		})`
+		apart = `(boxes => boxes.every((x, i) => boxes.every((y, j) => i === j || x.right <= y.left + 1 || y.right <= x.left + 1 || x.bottom <= y.top + 1 || y.bottom <= x.top + 1)))([...document.querySelectorAll("#_group0 :is(.hl, .rows)")].filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect()))`
+	)
+	before, order := b.Value(columns), b.Value(names)
+	for _, host := range []string{"gpu003", "gpu016"} { // both are in the fourth row
+		b.Value(`document.querySelector("#` + host + ` .us").click()`)
+		waitFor(t, b, `document.querySelectorAll("#`+host+` .r").length`, "8")
+	}
+	expect(t, b, columns, before)
+	expect(t, b, names, order)
+	expect(t, b, below, "true")
+	expect(t, b, apart, "true")
+	b.Value(`(s => { s.value = "h100"; s.dispatchEvent(new Event("input")); })(document.getElementById("_q"))`)
+	expect(t, b, apart, "true")
+	b.Value(`(s => { s.value = ""; s.dispatchEvent(new Event("input")); })(document.getElementById("_q"))`)
+	for _, host := range []string{"gpu003", "gpu016"} {
+		b.Value(`document.querySelector("#` + host + ` .us").click()`)
+	}
+	expect(t, b, columns, before)
+	expect(t, b, `[...document.querySelectorAll(".spread, .host[style]")].map(e => e.id + e.getAttribute("style")).join()`, "")
+	b.Quiet(site)
+}
+
+// The search data has what the order of hosts needs, which the lines do not show.
+func TestSearchDataHasTheLoadOfHosts(t *testing.T) {
+	in := boardtest.Big(rowHosts + 1)
+	v := newView(in, []*look{{words: &words{}}})
+	cards := make([]*templates.Card, len(in.Board.Hosts))
+	for i := range cards {
+		cards[i] = &templates.Card{Load: []templates.Meter{{Key: "cpu", Text: "34"}, {Key: "ram", Text: "61"}}}
+	}
+	if h := v.search(cards).Hosts[3]; h.CPU != "34" || h.Memory != "61" || h.Seen != in.Board.Hosts[3].SnapshotAt.Unix() {
+		t.Errorf("it is %+v", h)
+	}
+}
