@@ -94,6 +94,7 @@ type Meter struct {
 type Row struct {
 	ID, Index string
 	Class     string // of the row: its state, and what it is a part of
+	Sign      string // its symbol: the state, and the load of a GPU that is held
 	State     string
 	Model     string // where a card has more than one
 	Used      string

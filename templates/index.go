@@ -66,8 +66,7 @@ type FreeCard struct {
 type Group struct {
 	Name       string
 	Hosts      []*Card
-	Count      string // of GPUs and slices
-	Free       string // how many are free, and where rows are on the page, of which models; "" for none
+	Free       string // how many are free, "" for none
 	Model      string // of all its hosts; "" where these differ
 	GlyphWidth int    // of the widest host
 	NameWidth  string // a class of the style sheet: for names of up to so many characters

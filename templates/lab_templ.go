@@ -325,7 +325,7 @@ func labHost(w Words, c *Card) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		for _, m := range c.Meters {
-			templ_7745c5c3_Err = lineMeter(m).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = lineMeter(w, m).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -128,10 +128,9 @@ func (v *view) usersOf(h *board.Host) []templates.LineUser {
 
 // group puts hosts into the inventory's groups; without any, many hosts are grouped by model.
 func (v *view) group(p *templates.IndexPage, cards []*templates.Card) {
-	byModel := len(cards) > rowHosts && !slices.ContainsFunc(cards, func(c *templates.Card) bool { return c.Group != "" })
+	byModel := !slices.ContainsFunc(cards, func(c *templates.Card) bool { return c.Group != "" })
 	place := map[string]int{}
-	var models [][]board.Model // of each group
-	for i, c := range cards {
+	for _, c := range cards {
 		name := c.Group
 		if byModel {
 			name = c.Model
@@ -139,37 +138,24 @@ func (v *view) group(p *templates.IndexPage, cards []*templates.Card) {
 		at, known := place[name]
 		if !known {
 			at = len(p.Groups)
-			place[name], p.Groups, models = at, append(p.Groups, templates.Group{Name: name}), append(models, nil)
+			place[name], p.Groups = at, append(p.Groups, templates.Group{Name: name, Model: c.Model})
 		}
 		g := &p.Groups[at]
 		g.Hosts = append(g.Hosts, c)
 		g.GlyphWidth = max(g.GlyphWidth, c.GlyphWidth)
-		models[at] = board.AddModels(models[at], v.in.Board.Hosts[i].Models, sameModel)
+		if c.Model != g.Model {
+			g.Model = ""
+		}
 	}
+
 	for i := range p.Groups {
 		g := &p.Groups[i]
-		gpus, mig, freeGPUs, freeSlices := 0, 0, 0, 0
-		g.Model = g.Hosts[0].Model
+		gpus, slices, longest := 0, 0, 0
 		for _, c := range g.Hosts {
-			gpus, mig = gpus+c.Units.GPUs, mig+c.Units.Slices
-			freeGPUs, freeSlices = freeGPUs+c.Units.FreeGPUs, freeSlices+c.Units.FreeSlices
-			if c.Model != g.Model {
-				g.Model = ""
-			}
-		}
-		g.Count = cmp.Or(v.countOf(gpus, mig), v.words.Count(0, "gpu"))
-		var free []string
-		for _, m := range v.freeModels(models[i]) {
-			free = append(free, m.Text)
-		}
-		g.Free = strings.Join(free, ", ")
-		if !v.rowed {
-			g.Free = render.WithSlices(freeGPUs, freeSlices, strconv.Itoa)
-		}
-		longest := 0
-		for _, c := range g.Hosts {
+			gpus, slices = gpus+c.Units.FreeGPUs, slices+c.Units.FreeSlices
 			longest = max(longest, len([]rune(c.Name)))
 		}
+		g.Free = render.WithSlices(gpus, slices, strconv.Itoa)
 		g.NameWidth = nameWidth(longest)
 	}
 }
@@ -187,11 +173,6 @@ func (v *view) silent(p *templates.IndexPage, cards []*templates.Card) {
 			p.SilentMore++
 		}
 	}
-}
-
-// sameModel compares models by name and memory.
-func sameModel(x, y board.Model) bool {
-	return x.Name == y.Name && board.WholeGiB(x.MemoryTotal) == board.WholeGiB(y.MemoryTotal)
 }
 
 // nameWidth is the class of the style sheet for names of up to so many characters.

@@ -37,7 +37,7 @@ const (
 // set. Times are named relative to ref; root leads to the site's root.
 func (v *view) row(h *board.Host, g *board.GPU, named bool, d detail, ref time.Time, root string) templates.Row {
 	r := templates.Row{
-		ID: v.gpuID(h.Name, g), Index: g.Label(), State: string(g.State),
+		ID: v.gpuID(h.Name, g), Index: g.Label(), State: string(g.State), Sign: v.signName(g),
 	}
 	if named || g.Slice != nil {
 		r.Model = v.words.model(g.ShortName, g.MemoryTotal)
