@@ -5,11 +5,11 @@ type BookingsPage struct {
 	Frame
 	Problems []Problem
 	Weeks    []BookingWeek
-	Pages    []Where   // of the list, this one without an address; none where one is enough
-	Timeline *Timeline // nil where nothing is booked soon
-	Since    *Moment   // of the bookings, while comments.json cannot be read
-	Comments string    // where they are kept
-	More     int       // bookings that are not listed
+	Pages    []Where // of the list, this one without an address; none where one is enough
+	Week     *Week   // nil without hosts
+	Since    *Moment // of the bookings, while comments.json cannot be read
+	Comments string  // where they are kept
+	More     int     // bookings that are not listed
 }
 
 // A BookingWeek is the bookings that begin in one week, are running, or are over.
@@ -19,33 +19,84 @@ type BookingWeek struct {
 	List  []*Booking
 }
 
-// A Timeline is the bookings of the next days, a row for each GPU that has one.
-// Positions along it are in per cent, so that it fits every screen.
-type Timeline struct {
-	Days []Tick
-	Rows []Lane
-	More int // rows left out
-	// MoreBars are bookings left out of rows that have too many of them.
-	MoreBars int
+// A Week is the picture of the bookings of seven days. Positions along it are in per cent, so
+// that it fits every screen.
+type Week struct {
+	From, Until string // when it begins and ends
+	Now         string // where now is
+	Clock       string // and its time
+	Booked      bool   // there are bookings
+	Days        []WeekDay
+	Groups      []WeekGroup
+	More        int // lines left out
+	MoreBars    int // bookings left out
 }
 
 // A Tick is a mark on an axis; Short is for a narrow screen, where it is needed.
 type Tick struct{ X, Text, Short string }
 
-// A Lane is a row of the timeline.
-type Lane struct {
-	Label, Href string
-	Book        string // the address of the form for it; "" for what is not there
-	Text        string // its bookings in words
-	Height      int
-	Bars        []Bar
+// A WeekDay is one of the days of a week.
+type WeekDay struct {
+	Tick
+	W    string
+	Free bool // of the weekend
 }
 
-// A Bar is one booking of a lane.
+// A WeekGroup is hosts of one group or model. Those without bookings have one line together.
+type WeekGroup struct {
+	Name    string
+	Hosts   []WeekHost
+	Without []Where // hosts, with the address of the form for one of their GPUs
+	Free    string  // how many of these are free now
+}
+
+// A WeekHost is a host's band: how many of its GPUs are free when. It can be opened to their bookings.
+type WeekHost struct {
+	ID, Title, Href string
+	Book, Label     string // the address of the form for what is free first, and its words
+	Silent, Off     string // why nothing is known to be free, or nothing is, in place of a band
+	Band            []WeekPart
+	Open            bool
+	Height          int // of all lines; 0 if it cannot be opened
+	Labels          []WeekLabel
+	Places          string // what can be booked on each line, as the form takes it
+	Bars            []Bar
+	Text            string // who has booked
+}
+
+// A WeekPart is a part of a band, which begins at X. Fits and OfFits are the classes of texts that need a wide screen.
+type WeekPart struct {
+	X, TextX     string
+	Class        string // of its tint
+	Free, Of     string
+	Fits, OfFits string
+}
+
+// A WeekLabel is the name of a GPU beside its line.
+type WeekLabel struct {
+	Y    int
+	Text string
+}
+
+// A Bar is one booking on a picture of time.
 type Bar struct {
-	X, W        string
-	Y, H        int
-	TextY       int
-	Name, Title string
-	Class       string
+	X, W          string
+	Y, H          int
+	TextX         string // where the name begins within the bar, in per cent; "" for its beginning
+	Beside        bool   // the name is behind the bar
+	Fits          string // the class of a name that needs a wide screen; "no" if it has no room at all
+	Name, Comment string
+	Title         string
+	Class         string
+}
+
+// TextY is where the foot of its letters is: in the middle of the first line, or of the first two.
+func (b *Bar) TextY() int {
+	switch {
+	case b.H < 8:
+		return b.H/2 + 4
+	case b.H > 24 && !b.Beside:
+		return 21
+	}
+	return 12
 }

@@ -3,15 +3,14 @@ package page
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"gpuboard/internal/board"
-	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -77,7 +76,7 @@ func (v *view) bookingsPages() []*templates.BookingsPage {
 		}
 		pages[i] = p
 	}
-	pages[0].Timeline = v.timeline()
+	pages[0].Week = v.weekOf(b.GeneratedAt)
 	for _, problem := range b.Problems {
 		if strings.HasPrefix(problem.Code, "booking:") || problem.Line > 0 {
 			pages[0].Problems = append(pages[0].Problems, v.problem(problem, v.hosts[problem.Host], "../", true, true))
@@ -152,146 +151,311 @@ func listedBookings(b *board.Board) (list []*board.Booking, more int) {
 const maxBookings = 700
 
 const (
-	timelineDays = 7
-	timelineRow  = 26 // pixels
-	timelineRows = 200
-	timelineBars = 32   // in one row
-	allBars      = 1200 // in all rows, unless each has four
-	barComment   = 80   // bytes of a comment
+	weekDays  = 7
+	weekLine  = 18            // pixels of a GPU's line
+	weekText  = 13            // of them above the foot of its letters
+	weekLines = 64            // of one host
+	weekBars  = 32            // in one line
+	allBars   = 1200          // in all lines
+	allParts  = 6000          // of the bands of all hosts, unless each has one a day
+	hostParts = 32            // of the band of one host
+	useLasts  = 4 * time.Hour // shown of unbooked use, whose end nobody knows
+	formTime  = "2006-01-02 15:04-07:00"
 )
 
-// A target is what a row of the timeline shows: a host, a GPU or a slice.
+// A week is the picture of the bookings of all hosts while it is made.
+type week struct {
+	*view
+	span
+	booked map[target][]*board.Booking
+	drawn  map[*board.Booking]bool
+	parts  int  // of the band of one host
+	brief  bool // a band says once of how many GPUs it is
+	most   int  // bars of one line
+	left   int  // bars that there is room for
+	more   int  // lines that there is no room for
+}
+
+// A target is what is booked: a host, a GPU or a slice.
 type target struct {
 	host string
 	gpu  int // -1 for the whole host
 	mig  int // which of its slices; -1 for all of it
 }
 
-// timeline is the bookings of the next seven days; nil where there are none.
-func (v *view) timeline() *templates.Timeline {
-	b := v.in.Board
-	from := b.GeneratedAt
-	to := from.Add(timelineDays * 24 * time.Hour)
-	booked := map[target][]*board.Booking{}
-	for i := range b.Bookings {
-		bk := &b.Bookings[i]
-		if !bk.From.Before(to) || !bk.Until.IsZero() && !bk.Until.After(from) {
-			continue
-		}
-		gpus := bk.GPUs
-		if len(gpus) == 0 {
-			gpus = []int{-1}
-		}
-		for _, gpu := range gpus {
-			k := target{bk.Host, gpu, *cmp.Or(bk.Slice, new(-1))}
-			booked[k] = append(booked[k], bk)
-		}
-	}
-	if len(booked) == 0 {
+// weekOf is the picture of the bookings from the midnight before now on; nil without hosts.
+func (v *view) weekOf(now time.Time) *templates.Week {
+	hosts := v.in.Board.Hosts
+	if len(hosts) == 0 {
 		return nil
 	}
-	targets := slices.SortedFunc(maps.Keys(booked), func(x, y target) int {
-		return cmp.Or(cmp.Compare(x.host, y.host), cmp.Compare(x.gpu, y.gpu), cmp.Compare(x.mig, y.mig))
-	})
-	t := &templates.Timeline{}
-	for m := firstMidnight(from, v.words.zone); m.Before(to); m = m.AddDate(0, 0, 1) {
-		t.Days = append(t.Days, templates.Tick{
-			X: percent(part(m, from, to)), Text: v.words.date(m), Short: v.words.weekdays[m.Weekday()],
+	l := now.In(v.words.zone)
+	midnight := time.Date(l.Year(), l.Month(), l.Day(), 0, 0, 0, 0, v.words.zone)
+	w := &week{
+		view: v, booked: map[target][]*board.Booking{}, drawn: map[*board.Booking]bool{}, left: allBars,
+		span: span{
+			from: midnight, now: now, until: midnight.AddDate(0, 0, weekDays), phone: 240, narrow: 490, wide: 990,
+		},
+		parts: min(hostParts, max(weekDays, allParts/len(hosts))), brief: len(hosts) > denseHosts,
+	}
+	if w.brief {
+		w.left = allBars / 2
+	}
+	shown, lines := w.read(), 0
+	for i := range hosts {
+		if len(v.booked[hosts[i].Name]) > 0 {
+			lines += hosts[i].Totals.GPUs.All + hosts[i].Totals.Slices.All
+		}
+	}
+	w.most = min(weekBars, max(4, allBars/max(1, lines)))
+
+	t := &templates.Week{
+		From: iso(w.from), Until: iso(w.until), Now: percent(w.at(now)), Clock: l.Format("15:04"), Booked: shown > 0,
+	}
+	for i := range weekDays {
+		day := midnight.AddDate(0, 0, i)
+		t.Days = append(t.Days, templates.WeekDay{
+			Tick: templates.Tick{X: percent(w.at(day)), Text: v.words.date(day), Short: v.words.weekdays[day.Weekday()]},
+			W:    percent(w.at(day.AddDate(0, 0, 1)) - w.at(day)), Free: day.Weekday()%6 == 0,
 		})
 	}
-	most := min(timelineBars, max(4, allBars/min(len(targets), timelineRows)))
-	for i, k := range targets {
-		if i == timelineRows {
-			t.More = len(targets) - timelineRows
-			break
-		}
-		list := booked[k]
-		slices.SortStableFunc(list, func(x, y *board.Booking) int { return x.From.Compare(y.From) })
-		if len(list) > most {
-			t.MoreBars += len(list) - most
-			list = list[:most]
-		}
-		t.Rows = append(t.Rows, v.lane(k, list, from, to))
-	}
+	w.groups(t, hosts)
+	t.More, t.MoreBars = w.more, shown-len(w.drawn)
 	return t
 }
 
-// part is where a moment lies between two others, from 0 to 1.
-func part(t, from, to time.Time) float64 { return float64(t.Sub(from)) / float64(to.Sub(from)) }
-
-// lane is one row of the timeline. Bookings that overlap stand below each other.
-func (v *view) lane(k target, list []*board.Booking, from, to time.Time) templates.Lane {
-	l := templates.Lane{Label: k.host}
-	if k.gpu >= 0 {
-		one := board.Booking{GPUs: []int{k.gpu}, Slice: list[0].Slice}
-		l.Label += " " + one.Labels()[0]
-	}
-	if v.hosts[k.host] != nil {
-		l.Href = hostHref("../", k.host)
-		place := k.host
-		switch {
-		case k.mig >= 0:
-			place += ":" + list[0].UUID
-		case k.gpu >= 0:
-			place += ":" + strconv.Itoa(k.gpu)
+// read sorts the bookings of these days by what they are for, and counts them.
+func (w *week) read() int {
+	n, bookings := 0, w.in.Board.Bookings
+	for i := range bookings {
+		b := &bookings[i]
+		if !w.shows(b) {
+			continue
 		}
-		l.Book = bookAt(v.book("../"), place)
+		n++
+		for _, gpu := range b.GPUs {
+			k := target{b.Host, gpu, *cmp.Or(b.Slice, new(-1))}
+			w.booked[k] = append(w.booked[k], b)
+		}
+		if len(b.GPUs) == 0 && b.UUID == "" {
+			k := target{b.Host, -1, -1}
+			w.booked[k] = append(w.booked[k], b)
+		}
 	}
-	var ends []time.Time // of each level
-	var titles []string
-	for _, bk := range list {
-		begin, end := bk.From, bk.Until
+	return n
+}
+
+// groups are the hosts below the names of their groups; without groups, many are below their models.
+func (w *week) groups(t *templates.Week, hosts []board.Host) {
+	byModel := len(hosts) > rowHosts && !slices.ContainsFunc(hosts, func(h board.Host) bool { return h.Group != "" })
+	place, all, open := map[string]int{}, map[int]count{}, map[int]count{} // of the groups, of hosts without bookings
+	for i := range hosts {
+		h := &hosts[i]
+		name := render.Clean(h.Group)
+		if byModel && len(h.Models) > 0 {
+			name = w.words.model(h.Models[0].Name, h.Models[0].MemoryTotal)
+		}
+		at, known := place[name]
+		if !known {
+			at = len(t.Groups)
+			place[name], t.Groups = at, append(t.Groups, templates.WeekGroup{Name: name})
+		}
+		g := &t.Groups[at]
+		silent := h.State != board.Up && h.State != board.Maintenance
+		if silent || h.State == board.Maintenance || w.hasBookings(h) {
+			g.Hosts = append(g.Hosts, w.host(h, silent))
+			continue
+		}
+		free := templates.Where{Text: title(h), Href: hostHref("../", h.Name)}
+		if link, _ := w.bookFrom(h); link != "" {
+			free.Href = link
+		}
+		g.Without = append(g.Without, free)
+		all[at] = all[at].plus(count{h.Totals.GPUs.All, h.Totals.Slices.All})
+		open[at] = open[at].plus(count{h.Totals.GPUs.Free(), h.Totals.Slices.Free()})
+		g.Free = w.words.T("bookings.without", open[at], all[at])
+	}
+}
+
+func (w *week) hasBookings(h *board.Host) bool {
+	return slices.ContainsFunc(w.view.booked[h.Name], w.shows)
+}
+
+// host is the band of a host, with the lines of its GPUs below it where it has bookings.
+func (w *week) host(h *board.Host, silent bool) templates.WeekHost {
+	out := templates.WeekHost{ID: "_w" + h.Name, Title: title(h), Href: hostHref("../", h.Name), Open: w.rowed}
+	switch {
+	case silent:
+		out.Silent = w.words.T("bookings.never")
+		if m := w.words.near(h.SnapshotAt, w.now); m != nil {
+			out.Silent = w.words.T("bookings.silent", m.Text)
+		}
+	case h.State == board.Maintenance:
+		out.Off = strings.TrimSuffix(w.words.T("maintenance")+" · "+render.Clean(h.Note), " · ")
+	default:
+		out.Band = w.band(h)
+		if out.Book, out.Label = w.bookFrom(h); out.Book != "" {
+			out.Label = w.words.T("bookings.book", out.Label)
+		}
+	}
+	if w.hasBookings(h) {
+		w.lines(&out, h)
+	}
+	return out
+}
+
+// of are the bookings of a unit and of the GPU that it is a part of, by start, without those of its host.
+func (w *week) of(h *board.Host, g *board.GPU) []*board.Booking {
+	list := w.booked[target{h.Name, g.Index, -1}]
+	if g.Slice != nil {
+		list = slices.Concat(list, w.booked[target{h.Name, g.Index, g.Slice.Index}])
+		sortByStart(list)
+	}
+	return list
+}
+
+func sortByStart(list []*board.Booking) {
+	slices.SortStableFunc(list, func(x, y *board.Booking) int { return x.From.Compare(y.From) })
+}
+
+// usable reports whether a GPU is known to be there for whoever books it.
+func usable(g *board.GPU) bool {
+	return g.State != board.Lost && g.State != board.Unknown && !g.Missing &&
+		(g.State != board.Drained || g.Reason == board.ReasonBooking)
+}
+
+// bookFrom is the address of the form for that GPU of a host which is free first, and the name of the GPU; "" for none.
+func (w *week) bookFrom(h *board.Host) (href, label string) {
+	var first *board.GPU
+	from, whole, runs := w.until, w.taken(w.booked[target{h.Name, -1, -1}]), false
+	for g := range h.Units() {
+		if _, ok := g.Target(); !ok || !usable(g) {
+			continue
+		}
+		own := w.taken(w.of(h, g))
+		begin := openFrom(w.now, whole, own)
+		used := begin.Equal(w.now) && g.State != board.Free
+		if used {
+			begin = openFrom(w.now.Add(useLasts), whole, own)
+		}
 		if begin.Before(from) {
-			begin = from
+			first, from, runs = g, begin, used
 		}
-		if end.IsZero() || end.After(to) {
-			end = to
-		}
-		level := slices.IndexFunc(ends, func(e time.Time) bool { return !e.After(begin) })
-		if level < 0 {
-			level, ends = len(ends), append(ends, end)
-		}
-		ends[level] = end
-		bar := templates.Bar{
-			X: percent(part(begin, from, to)), W: percent(max(0.004, part(end, from, to)-part(begin, from, to))),
-			Y: 3 + level*(timelineRow-4), H: timelineRow - 6, TextY: 3 + level*(timelineRow-4) + 14,
-			Name: render.Clean(bk.Name), Title: v.barTitle(bk), Class: "bk",
-		}
-		if bk.Kind == "maintenance" {
-			bar.Class += " mnt"
-		}
-		if bk.Until.IsZero() {
-			bar.Class += " open"
-		}
-		l.Bars, titles = append(l.Bars, bar), append(titles, bar.Title)
 	}
-	l.Text = strings.Join(titles, "; ")
-	l.Height = timelineRow + (len(ends)-1)*(timelineRow-4)
-	return l
+	if first == nil {
+		return "", ""
+	}
+	href = bookAt(w.book("../"), board.Unit{Host: h, GPU: first}.String())
+	if from.After(w.now) && !runs {
+		href += "&from=" + url.QueryEscape(from.In(w.words.zone).Format(formTime))
+	}
+	return href, title(h) + " " + first.Label()
 }
 
-// barTitle is a booking in words: who, from when until when, and why.
-func (v *view) barTitle(b *board.Booking) string {
-	title := render.Clean(b.Name)
-	if m := v.words.near(b.From, v.in.Board.GeneratedAt); m != nil {
-		title += " " + m.Text
+// band is how many GPUs of a host are free at each time of the week: now as the board says, else by the bookings.
+func (w *week) band(h *board.Host) (band []templates.WeekPart) {
+	parts := w.free(h)
+	for _, step := range []time.Duration{6 * time.Hour, 12 * time.Hour, 24 * time.Hour} {
+		if len(parts) > w.parts {
+			parts = w.coarse(parts, step)
+		}
 	}
-	title += " –"
-	if m := v.words.near(b.Until, v.in.Board.GeneratedAt); m != nil {
-		title += " " + m.Text
+	all := count{h.Totals.GPUs.All, h.Totals.Slices.All}
+	of := w.words.T("bookings.of", all)
+	for _, p := range parts {
+		begin, end := w.at(p.from), w.at(p.until)
+		text := begin
+		if now := w.at(w.now); text < now {
+			text = min(now, end)
+		}
+		out := templates.WeekPart{
+			X: percent(begin), TextX: percent(text), Free: p.free.String(), Of: of,
+			Class: fmt.Sprint("f", (8*(p.free.gpus+p.free.slices)+all.gpus+all.slices-1)/max(1, all.gpus+all.slices)),
+		}
+		if p.off {
+			out.Free, out.Of = "", w.words.T("maintenance")
+		}
+		out.Fits = w.fits(textWidth(out.Free)+barGap, end-text)
+		out.OfFits = w.fits(textWidth(out.Free+out.Of)+barGap, end-text)
+		if w.brief && out.OfFits != noRoom {
+			of = ""
+		}
+		band = append(band, out)
 	}
-	if b.Comment != "" {
-		title += ": " + snapshot.Text(b.Comment, barComment)
-	}
-	return title
+	return band
 }
 
-// firstMidnight is the first midnight in the zone that is not before t.
-func firstMidnight(t time.Time, zone *time.Location) time.Time {
-	l := t.In(zone)
-	m := time.Date(l.Year(), l.Month(), l.Day(), 0, 0, 0, 0, zone)
-	if m.Before(t) {
-		m = time.Date(l.Year(), l.Month(), l.Day()+1, 0, 0, 0, 0, zone)
+// listed are the bookings that the line of a GPU shows, by start, and what runs there unbooked.
+func (w *week) listed(h *board.Host, g *board.GPU) []*board.Booking {
+	whole, own := w.booked[target{h.Name, -1, -1}], w.of(h, g)
+	list := slices.Concat(whole[:min(len(whole), w.most)], own[:min(len(own), w.most)])
+	if owners := g.Owners(); g.State == board.Busy && len(owners) > 0 && !g.Since.IsZero() {
+		from := g.Since
+		for _, b := range list {
+			if end := w.end(b); !end.After(w.now) && end.After(from) {
+				from = end
+			}
+		}
+		list = append(list, &board.Booking{Name: w.words.owner(owners[0]), From: from, Until: w.now, Kind: unbooked})
 	}
-	return m
+	sortByStart(list)
+	return list[:min(len(list), w.most)]
+}
+
+// lines are the GPUs of a host with their bars. Equal ones of GPUs that follow each other are one.
+func (w *week) lines(out *templates.WeekHost, h *board.Host) {
+	var bars []templates.Bar
+	var above []bar // of the line above, while it has one level
+	var places, names []string
+	drawn := map[*board.Booking]bool{}
+	count, y := 0, 0
+	for g := range h.Units() {
+		if count++; count > weekLines {
+			continue
+		}
+		line, levels := w.bars(w.listed(h, g), w.span)
+		if levels = max(1, levels); levels > 1 {
+			above = nil
+		}
+		out.Labels = append(out.Labels, templates.WeekLabel{Y: y + weekText, Text: g.Label()})
+		for i := range line {
+			b := &line[i]
+			drawn[b.of] = b.of.Kind != unbooked
+			j := slices.IndexFunc(above, func(o bar) bool { return alike(o.of, b.of) && drawn[b.of] })
+			if j >= 0 {
+				b.place = above[j].place
+				bars[b.place].H += weekLine
+				continue
+			}
+			b.Y, b.H, b.place = y+b.level*weekLine+1, weekLine-3, len(bars)
+			if b.of.Kind == unbooked {
+				b.Y, b.H = b.Y+6, 4
+			}
+			bars = append(bars, b.Bar)
+			if !slices.Contains(names, b.Name) {
+				names = append(names, b.Name)
+			}
+		}
+		if above = line; levels > 1 {
+			above = nil
+		}
+		place := "-"
+		if t, ok := g.Target(); ok && usable(g) {
+			place = t.String()
+		}
+		places, y = append(places, slices.Repeat([]string{place}, levels)...), y+levels*weekLine
+	}
+	w.more += max(0, count-weekLines)
+	if len(bars) > w.left {
+		out.Labels = nil
+		return
+	}
+	w.left -= len(bars)
+	for b, booked := range drawn {
+		if booked {
+			w.drawn[b] = true
+		}
+	}
+	out.Bars, out.Height, out.Places = bars, y, strings.Join(places, " ")
+	out.Text = title(h) + ": " + strings.Join(names, ", ")
 }

@@ -126,8 +126,8 @@ func TestPictureOfBookingsIsBounded(t *testing.T) {
 			*boardtest.Booked(host, []int{i / 100 % 8}, "mira", from, from.Add(time.Hour), strings.Repeat("c", 2000)))
 	}
 	page := fileAt(pages(t, in), "bookings/index.html")
-	bars := bytes.Count(page, []byte(`<rect y="`))
-	if bars < timelineRows || bars > allBars || !bytes.Contains(page, []byte("bookings do not fit here")) {
+	bars := bytes.Count(page, []byte(`<svg class="bk `))
+	if bars < 200 || bars > allBars || !bytes.Contains(page, []byte("bookings do not fit here")) {
 		t.Errorf("the picture has %d bars", bars)
 	}
 	if len(page) > 1100<<10 {

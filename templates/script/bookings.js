@@ -1,14 +1,14 @@
 // The bookings can be searched for hosts, people and comments. The list may go on on other
 // pages, which are fetched with the first search and shown while there is one.
 const {
-  words, root, online, setups, filters, byID, findAll, fill, now, fetchPage, adopt, applySearch,
+  words, online, setups, filters, byID, findAll, fill, now, setParameters, fetchPage, adopt, applySearch,
 } = window.gpuboard;
 
-const weekLength = 7 * 86400000; // what the picture shows, in ms
+const lineHeight = 18; // of a GPU in the picture, in its pixels
 
 let table = null; // the list of bookings
 let listed = []; // its rows, with their texts
-let lanes = []; // the rows of the picture, with their texts
+let hosts = []; // those of the picture, with their texts
 
 function readBookings() {
   table = document.querySelector(".bookings");
@@ -19,10 +19,7 @@ function readBookings() {
     row,
     text: findAll("th,td", row).map((cell) => cell.textContent).join(" ").toLowerCase(),
   }));
-  lanes = findAll(".tl:not(.head)").map((row) => ({
-    row,
-    text: (row.textContent + " " + row.querySelector(".ln").getAttribute("aria-label")).toLowerCase(),
-  }));
+  hosts = findAll(".wh").map((row) => ({ row, text: row.textContent.toLowerCase() }));
 }
 
 // fetchOthers adds the bookings of the other pages to the list, once.
@@ -64,7 +61,7 @@ filters.bookings = (query) => {
     }
     return hit;
   };
-  lanes.forEach(showIfMatching);
+  hosts.forEach(showIfMatching);
   const hits = listed.filter(showIfMatching).length;
   for (const body of findAll("tbody", table)) {
     const empty = !body.querySelector("tr:not(.wk):not([hidden])");
@@ -74,17 +71,59 @@ filters.bookings = (query) => {
   byID("_found").textContent = typed.length > 0 ? fill(found, hits, listed.length) : "";
 };
 
-// Free space of the picture begins a booking of that GPU, from the hour that is pointed at.
-document.addEventListener("click", ({ target, clientX }) => {
-  const lane = target.closest(".tl:not(.head) .ln");
-  const link = lane?.parentNode.querySelector(".lb a.d");
-  if (!link || target.closest(".bk")) {
+// placesAt is what can be booked on each line of a host's picture at a part of the week, in per
+// cent; "-" for nothing.
+function placesAt(lines, part) {
+  const places = lines.dataset.at.split(" ");
+  for (const bar of findAll(".bk:not(.run)", lines)) {
+    const [x, width, y, height] = ["x", "width", "y", "height"].map((name) => parseFloat(bar.getAttribute(name)));
+    if (x <= part && part < x + width) {
+      const taken = places[Math.floor(y / lineHeight)];
+      const last = Math.floor((y + height) / lineHeight);
+      places.fill("-", Math.floor(y / lineHeight), last + 1);
+      places.forEach((place, i) => {
+        if (place === taken) { // further bookings of that GPU have lines of their own
+          places[i] = "-";
+        }
+      });
+    }
+  }
+  return places;
+}
+
+// Free time of the picture begins a booking: of the GPU that is pointed at, or of the first that is
+// free then, from the hour that is pointed at. Without a script, it is that which is free first.
+document.addEventListener("click", (event) => {
+  const plot = event.target.closest(".band[href], .ln");
+  const link = plot?.closest(".wh").querySelector(".band[href]");
+  if (!link || event.target.closest(".bk") || event.button > 0 || event.detail === 0) {
     return;
   }
-  const box = lane.getBoundingClientRect();
-  const hour = new Date(Date.parse(root.dataset.built) + weekLength * (clientX - box.left) / box.width);
+  const box = plot.getBoundingClientRect();
+  const part = (event.clientX - box.left) / box.width;
+  const lines = plot.closest(".wh").querySelector(".ln");
+  const places = lines ? placesAt(lines, 100 * part) : [];
+  const place = plot === lines
+    ? places[Math.floor((event.clientY - box.top) / lineHeight)]
+    : places.find((name) => name !== "-");
+  if (plot === lines && (!place || place === "-")) {
+    return;
+  }
+
+  const { from, until } = document.querySelector(".week").dataset;
+  const hour = new Date(Date.parse(from) + (Date.parse(until) - Date.parse(from)) * part);
   hour.setMinutes(0, 0, 0);
-  location.href = link.href + (hour > now() ? "&from=" + encodeURIComponent(stamp(hour)) : "");
+  const url = new URL(link.href);
+  if (place) {
+    url.searchParams.set("at", url.searchParams.get("at").split(":")[0] + ":" + place);
+  }
+  setParameters(url, { from: hour > now() && stamp(hour) });
+  event.preventDefault();
+  if (event.ctrlKey || event.metaKey || event.shiftKey) {
+    open(url.href);
+  } else {
+    location.href = url.href;
+  }
 });
 
 setups.push(readBookings);
