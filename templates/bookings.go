@@ -80,14 +80,15 @@ type WeekLabel struct {
 
 // A Bar is one booking on a picture of time.
 type Bar struct {
-	X, W          string
-	Y, H          int
-	TextX         string // where the name begins within the bar, in per cent; "" for its beginning
-	Beside        bool   // the name is behind the bar
-	Fits          string // the class of a name that needs a wide screen; "no" if it has no room at all
-	Name, Comment string
-	Title         string
-	Class         string
+	X, W    string
+	Y, H    int
+	TextX   string // where the name begins within the bar, in per cent
+	Beside  bool   // the name is behind the bar
+	Fits    string // the class of a name that needs a wide screen; "no" if it has no room at all
+	Name    string
+	Comment string // a space for one that has no room, "" for none
+	Title   string
+	Class   string
 }
 
 // TextY is where the foot of its letters is: in the middle of the first line, or of the first two.

@@ -117,13 +117,16 @@ func (v *view) bars(list []*board.Booking, s span) (bars []bar, levels int) {
 func (s span) label(b *bar, next float64) {
 	begin, now, end := s.at(b.of.From), s.at(s.now), s.at(s.end(b.of))
 	text, need := begin, textWidth(b.Name)+barGap
+	if b.TextX = "0"; b.of.Comment != "" {
+		b.Comment = " "
+	}
 	if begin < now && now < end {
 		text = now
 		b.TextX = percent((now - begin) / (end - begin))
 	}
 	if b.Fits = s.fits(need+barGap, end-text); b.Fits != noRoom && b.of.Kind != unbooked {
-		if comment := snapshot.Text(b.of.Comment, barComment); s.fits(need+5*barGap, end-text) != noRoom {
-			b.Comment = comment
+		if b.Comment != "" && s.fits(need+5*barGap, end-text) != noRoom {
+			b.Comment += snapshot.Text(b.of.Comment, barComment)
 		}
 		return
 	}

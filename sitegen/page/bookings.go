@@ -441,7 +441,7 @@ func (w *week) lines(out *templates.WeekHost, h *board.Host) {
 		}
 		place := "-"
 		if t, ok := g.Target(); ok && usable(g) {
-			place = t.String()
+			place = render.Clean(t.String())
 		}
 		places, y = append(places, slices.Repeat([]string{place}, levels)...), y+levels*weekLine
 	}
