@@ -225,11 +225,9 @@ func (d *demand) book(bookings []*board.Booking, g *board.GPU, now time.Time) {
 			continue
 		}
 		for k := range shares {
-			from, to := now.Add(time.Duration(k)*ribbonStep), now.Add(time.Duration(k+1)*ribbonStep)
-			begin, end := max(0, part(b.From, from, to)), 1.0
-			if !b.Until.IsZero() {
-				end = min(1, part(b.Until, from, to))
-			}
+			from := now.Add(time.Duration(k) * ribbonStep)
+			step := span{from: from, until: from.Add(ribbonStep)}
+			begin, end := step.at(b.From), step.at(step.end(b))
 			shares[k] = min(1, shares[k]+max(0, end-begin))
 		}
 	}

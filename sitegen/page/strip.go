@@ -121,18 +121,15 @@ func gapPath(from, to int) string {
 
 // drawAhead draws the bookings of the next two days. character is the width of a letter, as a part of all.
 func (v *view) drawAhead(s *templates.Strip, due []*board.Booking, g *board.GPU, now time.Time, character float64) {
-	end := now.Add(stripAhead)
+	ahead := span{from: now, until: now.Add(stripAhead)}
 	for _, b := range due {
-		if len(s.Bars) == stripBars || !b.From.Before(end) {
+		if len(s.Bars) == stripBars {
 			break
 		}
-		if !b.Until.IsZero() && !b.Until.After(now) {
+		if !ahead.shows(b) {
 			continue
 		}
-		from, to := max(0, part(b.From, now, end)), 1.0
-		if !b.Until.IsZero() {
-			to = min(1, part(b.Until, now, end))
-		}
+		from, to := ahead.at(b.From), ahead.at(ahead.end(b))
 		s.Bars = append(s.Bars, templates.StripBar{From: from, To: max(to, from+0.02), Texts: v.barTexts(b, g, now)})
 		if b.Kind == "maintenance" {
 			s.Bars[len(s.Bars)-1].Class = "mnt"
