@@ -3,6 +3,7 @@ package sitegen
 import (
 	"cmp"
 	"context"
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -25,6 +26,8 @@ const (
 	// hostDays is how many days of hosts one generation adds up that were never
 	// added up before.
 	hostDays = 2000
+	// mostPeople is how many people's use over time is kept.
+	mostPeople = 30
 	// maxFleetBytes bounds the file that is read back.
 	maxFleetBytes = 16 << 20
 )
@@ -167,7 +170,8 @@ func (g *Generator) sumUp(
 	}
 	today := []*dayPast{{Start: at[0], Fleet: last}}
 	past.Spans[0] = render.FleetSpan{
-		At: at, Steps: last.Steps, Free: last.Free, Coverage: coverageOf(today, at[0], end, b),
+		At: at, Steps: last.Steps, Free: last.Free, Held: last.Held, Coverage: coverageOf(today, at[0], end, b),
+		People: mostOf(byPerson(last.People, person)),
 	}
 
 	zone := g.opt.About.Zone
@@ -178,7 +182,7 @@ func (g *Generator) sumUp(
 		if span.days == 7 { // 168 hours, which begin within the day before
 			from, first = ago(8), now.Truncate(time.Hour).Add(-167*time.Hour)
 		}
-		past.Spans[i+1] = foldDays(days, all[from:], first, now, span.hours)
+		past.Spans[i+1] = foldDays(days, all[from:], first, now, span.hours, person)
 		past.Spans[i+1].Coverage = coverageOf(days, all[ago(span.days)], now, b)
 	}
 	_, teams, _ := g.people() // what is wrong with them is said where bookings are read
@@ -191,7 +195,9 @@ func (g *Generator) sumUp(
 
 // foldDays makes steps of so many hours, which begin anew at every midnight. A
 // day that nobody has seen is unknown.
-func foldDays(days []*dayPast, midnights []time.Time, first, now time.Time, fold int) render.FleetSpan {
+func foldDays(
+	days []*dayPast, midnights []time.Time, first, now time.Time, fold int, person func(string) string,
+) render.FleetSpan {
 	known := map[int64]*dayPast{}
 	models := map[string]bool{}
 	for _, d := range days {
@@ -200,11 +206,16 @@ func foldDays(days []*dayPast, midnights []time.Time, first, now time.Time, fold
 			models[name] = true
 		}
 	}
-	span := render.FleetSpan{Free: map[string][]*float64{}}
+	span := render.FleetSpan{Free: map[string][]*float64{}, Held: map[string][]*float64{}}
+	people := map[string][]float64{}
 	var last time.Time
 	for i := range midnights[:len(midnights)-1] {
 		start, end := midnights[i], midnights[i+1]
 		d := known[start.Unix()]
+		var held map[string][]float64
+		if d != nil {
+			held = byPerson(d.People, person)
+		}
 		at := hoursOf(start, end)
 		for h := 0; h < len(at)-1; h += fold {
 			to := min(h+fold, len(at)-1)
@@ -216,13 +227,17 @@ func foldDays(days []*dayPast, midnights []time.Time, first, now time.Time, fold
 			if d != nil {
 				step = meanStep(d.Steps[h:to])
 			}
+			for name, steps := range held {
+				list := append(people[name], make([]float64, len(span.Steps)-len(people[name]))...)
+				people[name] = append(list, meanHeld(d.Steps[h:to], steps[h:to]))
+			}
 			span.Steps = append(span.Steps, step)
 			for name := range models {
-				var v *float64
+				var free, used *float64
 				if d != nil && d.Free[name] != nil {
-					v = mean(d.Free[name][h:to])
+					free, used = mean(d.Free[name][h:to]), mean(d.Held[name][h:to])
 				}
-				span.Free[name] = append(span.Free[name], v)
+				span.Free[name], span.Held[name] = append(span.Free[name], free), append(span.Held[name], used)
 			}
 			last = at[to]
 		}
@@ -230,7 +245,54 @@ func foldDays(days []*dayPast, midnights []time.Time, first, now time.Time, fold
 	if len(span.At) > 0 {
 		span.At = append(span.At, last.UTC())
 	}
+	for name, list := range people {
+		people[name] = append(list, make([]float64, len(span.Steps)-len(list))...)
+	}
+	span.People = mostOf(people)
 	return span
+}
+
+// byPerson adds up what the names of one person used.
+func byPerson(held map[string][]float64, person func(string) string) map[string][]float64 {
+	out := make(map[string][]float64, len(held))
+	for _, name := range slices.Sorted(maps.Keys(held)) {
+		who := person(name)
+		if out[who] == nil {
+			out[who] = make([]float64, len(held[name]))
+		}
+		for i, v := range held[name] {
+			out[who][i] += v
+		}
+	}
+	return out
+}
+
+// mostOf lists the people who are known and used most.
+func mostOf(held map[string][]float64) (list []render.PersonSteps) {
+	sums := map[string]float64{}
+	for name, steps := range held {
+		for _, v := range steps {
+			sums[name] += v
+		}
+		if name != "" && sums[name] > 0 {
+			list = append(list, render.PersonSteps{Name: name, Held: steps})
+		}
+	}
+	slices.SortFunc(list, func(x, y render.PersonSteps) int {
+		return cmp.Or(cmp.Compare(sums[y.Name], sums[x.Name]), cmp.Compare(x.Name, y.Name))
+	})
+	return list[:min(len(list), mostPeople)]
+}
+
+// meanHeld is what somebody held in the hours that are known.
+func meanHeld(hours []render.FleetStep, held []float64) float64 {
+	sum, n := 0.0, 0
+	for i := range hours {
+		if hours[i].Held != nil {
+			sum, n = sum+held[i], n+1
+		}
+	}
+	return sum / float64(max(n, 1))
 }
 
 func meanStep(hours []render.FleetStep) (step render.FleetStep) {

@@ -278,6 +278,41 @@ func TestHeat(t *testing.T) {
 	}
 }
 
+// TestPeopleOverTime: two names of one person are one, who is not known is nobody, and a step that nobody has seen
+// does not count. Somebody who came later used nothing before.
+func TestPeopleOverTime(t *testing.T) {
+	from := time.Date(2026, 11, 11, 0, 0, 0, 0, time.UTC)
+	day := func(days int, people map[string]float64) *dayPast {
+		d := &dayPast{Start: from.AddDate(0, 0, days), End: from.AddDate(0, 0, days+1)}
+		d.People = map[string][]float64{}
+		for hour := range 24 {
+			d.Steps = append(d.Steps, render.FleetStep{Held: new(9.0)})
+			for name, held := range people {
+				if hour == 7 {
+					held = 0
+				}
+				d.People[name] = append(d.People[name], held)
+			}
+		}
+		d.Steps[7] = render.FleetStep{}
+		return d
+	}
+	days := []*dayPast{day(0, map[string]float64{"mira": 1, "mm": 2, "": 5}), day(1, map[string]float64{"mira": 1, "kai": 8})}
+	midnights := []time.Time{from, from.AddDate(0, 0, 1), from.AddDate(0, 0, 2)}
+	span := foldDays(days, midnights, from, from.AddDate(0, 0, 2), 12, func(name string) string {
+		if name == "mm" {
+			return "mira"
+		}
+		return name
+	})
+	want := []render.PersonSteps{
+		{Name: "kai", Held: []float64{0, 0, 8, 8}}, {Name: "mira", Held: []float64{3, 3, 1, 1}},
+	}
+	if d := cmp.Diff(want, span.People); d != "" {
+		t.Error(d)
+	}
+}
+
 // TestChartsThatCannotBeRead: it is said once, and what was added up before stays.
 func TestChartsThatCannotBeRead(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

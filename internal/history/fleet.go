@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -72,9 +73,13 @@ type Fleet struct {
 	Steps []FleetStep
 	// Free is, for each class of GPUs such as their model, the mean number of GPUs in
 	// each step that nobody held; nil where that is not known.
-	Free  map[string][]*float64
+	Free map[string][]*float64
+	// Held is the same of the GPUs that somebody held.
+	Held  map[string][]*float64
 	Users []UserTotal // most GPU-hours first
-	Hosts []HostTotal // by name
+	// People is, for each of Users, the mean number of GPUs that they held in each step.
+	People map[string][]float64
+	Hosts  []HostTotal // by name
 }
 
 // Fleet adds up the samples of all hosts between the instants in at ([Steps],
@@ -92,8 +97,10 @@ func (s *Store) Fleet(ctx context.Context, at []time.Time, class func(Key) strin
 	}
 	// In a fixed order, so that sums of fractions are the same every time.
 	slices.SortFunc(hosts, func(a, b *hostSums) int { return strings.Compare(a.host.name, b.host.name) })
+	held, free := sums.classes(hosts, class)
 	return Fleet{
-		Steps: sums.steps(hosts), Free: sums.free(hosts, class), Users: userTotals(hosts), Hosts: hostTotals(hosts),
+		Steps: sums.steps(hosts), Held: held, Free: free,
+		Users: userTotals(hosts), People: sums.people(hosts), Hosts: hostTotals(hosts),
 	}, err
 }
 
@@ -114,6 +121,7 @@ type hostSums struct {
 	steps []stepSums
 	gpus  map[uint32][]cell // how long each was held
 	users map[uint32]*userSum
+	held  map[uint32][]float64 // of each user, by step
 }
 
 // stepSums are the fields of one host in one step, and the sums of its GPUs' fields.
@@ -145,6 +153,7 @@ func (f *fleetSums) add(h *host, t table) {
 	if sums == nil {
 		sums = &hostSums{
 			host: h, steps: make([]stepSums, len(f.bounds)-1), gpus: map[uint32][]cell{}, users: map[uint32]*userSum{},
+			held: map[uint32][]float64{},
 		}
 		f.hosts[h] = sums
 	}
@@ -161,9 +170,9 @@ func (f *fleetSums) add(h *host, t table) {
 			Held.addTo(sums.gpus[r.id], r, parts)
 		}
 		if r.kind == kindUser && sums.users[r.id] == nil {
-			sums.users[r.id] = &userSum{}
+			sums.users[r.id], sums.held[r.id] = &userSum{}, make([]float64, len(sums.steps))
 		}
-		user := sums.users[r.id]
+		user, held := sums.users[r.id], sums.held[r.id]
 		for field, col := range r.cols {
 			if col == nil {
 				continue
@@ -177,6 +186,9 @@ func (f *fleetSums) add(h *host, t table) {
 					sums.steps[p.step].gpus[field] += v
 				case kindUser:
 					user[field] += v
+					if field == uHeld {
+						held[p.step] += v
+					}
 				}
 			}
 		}
@@ -208,24 +220,54 @@ func (f *fleetSums) steps(hosts []*hostSums) []FleetStep {
 	return out
 }
 
-// free adds up the GPUs of each class. A GPU that was not seen for part of a
+// classes adds up the GPUs of each class. A GPU that was not seen for part of a
 // step counts with the rest of the step, if that is enough.
-func (f *fleetSums) free(hosts []*hostSums, class func(Key) string) map[string][]*float64 {
-	out := map[string][]*float64{}
+func (f *fleetSums) classes(hosts []*hostSums, class func(Key) string) (held, free map[string][]*float64) {
+	held, free = map[string][]*float64{}, map[string][]*float64{}
 	for _, h := range hosts {
 		for id := range uint32(len(h.host.gpus.text)) {
 			name := class(Key{h.host.name, h.host.gpus.name(id)})
 			if name == "" || h.gpus[id] == nil {
 				continue
 			}
-			if out[name] == nil {
-				out[name] = make([]*float64, len(f.bounds)-1)
+			if free[name] == nil {
+				held[name], free[name] = make([]*float64, len(f.bounds)-1), make([]*float64, len(f.bounds)-1)
 			}
 			for i, c := range h.gpus[id] {
 				if enough(c.known, f.bounds[i+1]-f.bounds[i]) {
-					plus(&out[name][i], 1-min(c.sum/c.known, 1))
+					part := min(c.sum/c.known, 1)
+					plus(&held[name][i], part)
+					plus(&free[name][i], 1-part)
 				}
 			}
+		}
+	}
+	return held, free
+}
+
+// people is how many GPUs each person held in each step. It counts the steps of a host that
+// [FleetStep].Held counts. A thousandth of a GPU is enough.
+func (f *fleetSums) people(hosts []*hostSums) map[string][]float64 {
+	out := map[string][]float64{}
+	for _, h := range hosts {
+		for id, held := range h.held {
+			if h.users[id][uHeld] == 0 {
+				continue
+			}
+			name := h.host.users.name(id)
+			if out[name] == nil {
+				out[name] = make([]float64, len(f.bounds)-1)
+			}
+			for i, v := range held {
+				if cover := h.steps[i].host[hProcCover]; enough(cover, f.bounds[i+1]-f.bounds[i]) {
+					out[name][i] += v / 10 / cover
+				}
+			}
+		}
+	}
+	for _, steps := range out {
+		for i, v := range steps {
+			steps[i] = math.Round(v*1000) / 1000
 		}
 	}
 	return out

@@ -48,10 +48,15 @@ func (s *Store) KeptFleet(ctx context.Context, at []time.Time) (f Fleet, kept bo
 	return f, kept, err
 }
 
-// sound reports whether there is a value for each step.
+// sound reports whether there is a value for each step, also of people and of what was held.
 func (f *Fleet) sound(steps int) bool {
-	for _, free := range f.Free {
-		if len(free) != steps {
+	for name, free := range f.Free {
+		if len(free) != steps || len(f.Held[name]) != steps {
+			return false
+		}
+	}
+	for i := range f.Users {
+		if len(f.People[f.Users[i].Name]) != steps {
 			return false
 		}
 	}

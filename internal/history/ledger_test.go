@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -89,10 +90,41 @@ func TestSumsOfTheFleetAreKept(t *testing.T) {
 	}
 	other("another end", at[:4])
 	other("another number of steps", []time.Time{at[0], at[4]})
+	old := want
+	old.People = nil // as it was kept before people were
+	if err := s.KeepFleet(ctx, at, old); err != nil {
+		t.Fatal(err)
+	}
+	other("what says nothing of people", at)
 	if _, err := s.db.ExecContext(ctx, "update fleet set data=zeroblob(50)"); err != nil {
 		t.Fatal(err)
 	}
 	other("what is damaged", at)
+}
+
+// What each person held in each step is part of what all held in it, and a GPU of two people is shared.
+func TestPeopleByStep(t *testing.T) {
+	s := open(t, Options{})
+	tr := &truth{host: "gpu1", gpus: 3, every: 20 * time.Second, from: t0, to: t0.Add(3 * time.Hour), jobs: []job{
+		{0, "ada", t0, t0.Add(90 * time.Minute), 100, 50},
+		{1, "ada", t0, t0.Add(3 * time.Hour), 300, 50},
+		{1, "kai", t0.Add(2 * time.Hour), t0.Add(3 * time.Hour), 100, 50},
+	}}
+	live(t, s, "gpu1", "boot", tr.samples())
+	f, err := s.Fleet(context.Background(), Steps(t0, tr.to, time.Hour), func(Key) string { return "H100" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]float64{"ada": {2, 1.5, 0.75}, "kai": {0, 0, 0.25}} {
+		for i, v := range want {
+			near(t, fmt.Sprintf("GPUs of %s in hour %d", name, i), f.People[name][i], v, 0.02)
+		}
+	}
+	for i, step := range f.Steps {
+		near(t, "GPUs of all", f.People["ada"][i]+f.People["kai"][i], *step.Held, 0.02)
+		near(t, "GPUs of the model", *f.Held["H100"][i]+*f.Free["H100"][i], 3, 0.001)
+		near(t, "GPUs of the model in use", *f.Held["H100"][i], *step.Held, 0.02)
+	}
 }
 
 // The last five of an hour is open until a sample follows it. If the hour comes first, it does not count twice.

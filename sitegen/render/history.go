@@ -133,8 +133,16 @@ type FleetSpan struct {
 	At       []time.Time // one more than steps
 	Steps    []FleetStep
 	Coverage float64
-	// Free are the GPUs that nobody used, by model.
-	Free map[string][]*float64
+	// Free are the GPUs that nobody used, Held those that somebody used, by model.
+	Free, Held map[string][]*float64
+	// People are those who used most of them, most first.
+	People []PersonSteps
+}
+
+// PersonSteps is how many GPUs one person used in each step.
+type PersonSteps struct {
+	Name string
+	Held []float64
 }
 
 // A FleetStep is the fleet in one step.
@@ -198,12 +206,15 @@ func (x Energy) Of(kwh float64) (cost, co2 *float64) {
 }
 
 // Mask returns the same past with other names of people. Those who come to have
-// one name become one; teams, from which people could be told, are left out.
+// one name become one; teams and uses over time, from which people could be told, are left out.
 func (h *History) Mask(name func(string) string) *History {
 	if h == nil || h.Fleet == nil {
 		return h
 	}
 	fleet := *h.Fleet
+	for i := range fleet.Spans {
+		fleet.Spans[i].People = nil
+	}
 	for i := range fleet.Windows {
 		w := &fleet.Windows[i]
 		w.Teams = nil
@@ -238,8 +249,13 @@ func (p *FleetPast) Sound() bool {
 		if len(s.Steps) > 0 && len(s.At) != len(s.Steps)+1 {
 			return false
 		}
-		for _, free := range s.Free {
-			if len(free) != len(s.Steps) {
+		for name, free := range s.Free {
+			if len(free) != len(s.Steps) || len(s.Held[name]) != len(s.Steps) {
+				return false
+			}
+		}
+		for _, person := range s.People {
+			if len(person.Held) != len(s.Steps) {
 				return false
 			}
 		}

@@ -23,6 +23,11 @@ func TestMaskedPast(t *testing.T) {
 		math.Abs(w.Users[0].GPUHours+w.Users[1].GPUHours-total) > 1e-9 || w.Teams != nil {
 		t.Errorf("masked: %+v, teams %+v", w.Users, w.Teams)
 	}
+	for i, span := range in.History.Fleet.Spans {
+		if len(span.Steps) == 0 || span.People != nil {
+			t.Errorf("masked span %d: %+v", i, span.People)
+		}
+	}
 	if again := boardtest.Remembered(boardtest.Lab()).History.Fleet.Windows[2]; again.Users[0].Name == "someone" {
 		t.Error("the mask has changed what it was given")
 	}
