@@ -115,7 +115,7 @@ func (g *Generator) publish(
 	for _, v := range g.views {
 		in := render.Input{
 			Board: b.Mask(v.privacy), Site: g.opt.About, Notice: notice, HostNotes: notes, Rendered: g.rendered,
-			History: past, Samples: samples, Help: v.help,
+			History: past, Events: v.maskEvents(log), Samples: samples, Help: v.help,
 		}
 		if v.privacy.MasksPeople() {
 			// Notes on hosts and the places of files are for those who may see people.
@@ -125,7 +125,7 @@ func (g *Generator) publish(
 		if recent != nil {
 			in.FreeMean2h, in.FreeMean24h, in.FreeMean1w = recent.FreeMean2h, recent.FreeMean24h, recent.FreeMean1w
 		}
-		w, err := g.stage(v, in, v.maskEvents(log))
+		w, err := g.stage(v, in)
 		if err != nil {
 			return Report{}, err
 		}
@@ -172,13 +172,13 @@ func (g *Generator) notes(b *board.Board) (notice string, hosts map[string]strin
 }
 
 // stage renders a view and stages what is new in it.
-func (g *Generator) stage(v *view, in render.Input, log []events.Event) (*siteWriter, error) {
+func (g *Generator) stage(v *view, in render.Input) (*siteWriter, error) {
 	w, err := v.newSiteWriter(in.Board.GeneratedAt)
 	if err != nil {
 		return nil, err
 	}
 	in.Emit = w.add
-	if err := g.render(in, log); err != nil {
+	if err := g.render(in); err != nil {
 		return nil, errors.Join(err, w.abort())
 	}
 	return w, nil
@@ -193,7 +193,7 @@ func OwnLook(dir string) fs.FS {
 }
 
 // render makes every file.
-func (g *Generator) render(in render.Input, log []events.Event) error {
+func (g *Generator) render(in render.Input) error {
 	in.Generation = render.Generation(in.Board)
 	if err := page.Files(in, OwnLook(g.opt.Templates)); err != nil {
 		return fmt.Errorf("rendering the pages: %w", err)
@@ -204,7 +204,7 @@ func (g *Generator) render(in render.Input, log []events.Event) error {
 	if err := text.Files(in); err != nil {
 		return fmt.Errorf("rendering the texts: %w", err)
 	}
-	feed, err := data.Feed(in, log)
+	feed, err := data.Feed(in, in.Events)
 	if err != nil {
 		return err
 	}

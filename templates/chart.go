@@ -1,18 +1,52 @@
 package templates
 
+import "slices"
+
 // A Chart is one curve: a step is one unit wide, and the top is Top.
 type Chart struct {
 	Class  string
 	Bare   bool   // without the shape: only its numbers are shown
 	Text   string // the whole in words
 	N      int
-	Path   string // M x, v and h in turn; the script reads the values back from it
-	Gaps   string // what nothing is known of
-	Booked string // spans that are booked
-	Top    string
+	Path   string  // M x, v and h in turn; the script reads the values back from it
+	Parts  []Part  // the same of the steps of people who are known
+	Unused string  // spans that are booked and not used
+	Gaps   string  // what nothing is known of
+	Booked string  // spans that are booked
+	High   float64 // what the top stands for
+	Top    string  // the same in words
 	Unit   string
 	Mean   string // in words, "" when nothing is known
 	Most   string
+}
+
+// A Part is those steps of a chart that belong to one person.
+type Part struct{ Color, Path string }
+
+// An AxisTick is a time below a chart, in per cent of its width. Day is true where a day begins.
+type AxisTick struct {
+	X, Text string
+	Anchor  string // a class: start, end, or "" for the middle
+	Day     bool
+}
+
+// A Span is a part of the width of a chart, in per cent.
+type Span struct{ X, Width string }
+
+// A Mark is the number of something that happened, in per cent of the width of a chart.
+type Mark struct {
+	X, Number string
+	Grave     bool
+}
+
+// A Happening is one thing that happened.
+type Happening struct {
+	At         *Moment
+	Host, Href string // "" where it is clear
+	Where      string // "" for a host that is named
+	What       string
+	Who        []Person
+	Grave      bool
 }
 
 // A HostPast is the charts of one host, a tab for each length of time.
@@ -27,8 +61,11 @@ type HostTab struct {
 	Coverage string
 	From     int64 // Unix
 	Step     int   // seconds
-	Ticks    []Tick
+	Ticks    []AxisTick
 	Rows     []ChartRow
+	Silent   []Span // nothing is known of the host
+	Marks    []Mark // of what happened to the host
+	Happened []Happening
 	Lines    []Line // the values of utilization, by time
 }
 
@@ -37,6 +74,7 @@ type ChartRow struct {
 	GPU    string
 	Slice  bool // of which no more than the memory is known
 	Charts [4]Chart
+	Marks  []Mark // on the first chart
 	Mean   string // of utilization
 	Held   string // % of the time known
 }
@@ -60,4 +98,83 @@ func (c Chart) className() string {
 		return "ch"
 	}
 	return "ch " + c.Class
+}
+
+// A Stack is how many GPUs were in use over time, by person.
+type Stack struct {
+	From      int64 // Unix
+	Step      int   // seconds
+	N         int
+	Text      string // the whole in words
+	Top, Half string
+	Ticks     []AxisTick
+	Unknown   []Span
+	Layers    []Layer // the upper ones first: each covers those below it
+	Names     []Layer // from above
+}
+
+// A Layer is one person in a Stack. Y is where the name stands, in pixels.
+type Layer struct {
+	Color, Name string
+	Short       string // the name as far as there is room
+	Path        string
+	Y           int
+}
+
+// A ModelUse is how much of the GPUs of a model was in use.
+type ModelUse struct {
+	Name  string
+	Share string // per cent; "" where it is not known
+	All   string // how many GPUs there are
+	Free  int    // of them now
+	Full  string // the part of the time in which none was free, per cent; "" where it is not known
+	Chart Chart
+}
+
+// class is the class of a mark.
+func (m Mark) class() string {
+	if m.Grave {
+		return "grave"
+	}
+	return ""
+}
+
+// class is the class of the text of a tick.
+func (t AxisTick) class() string {
+	if t.Day {
+		return "day " + t.Anchor
+	}
+	return t.Anchor
+}
+
+// class is the class of a line of what happened.
+func (h Happening) class() string {
+	if h.Grave {
+		return "grave"
+	}
+	return ""
+}
+
+// unused reports whether a chart shows spans that were booked and not used.
+func (t HostTab) unused() bool {
+	return slices.ContainsFunc(t.Rows, func(r ChartRow) bool { return r.Charts[0].Unused != "" })
+}
+
+// fewTicks are those for which a small chart has room, the last one among them.
+func fewTicks(ticks []AxisTick) (few []AxisTick) {
+	every := 2
+	if len(ticks) > 6 {
+		every = 3
+	}
+	for i, t := range ticks {
+		if (len(ticks)-1-i)%every == 0 {
+			few = append(few, t)
+		}
+	}
+	return few
+}
+
+// byPerson reports whether it is known of anybody what they used over time.
+func (p *HistoryPage) byPerson() bool {
+	return slices.ContainsFunc(p.Tabs, func(t FleetTab) bool { return t.Stack != nil && len(t.Stack.Layers) > 1 })
 }

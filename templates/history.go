@@ -16,6 +16,8 @@ type HistoryPage struct {
 	Stuck   []NowRow
 	Unused  []UnusedRow
 	NowMore int // rows left out
+	// Happened is what happened lately, the newest first.
+	Happened []Happening
 }
 
 // Costs says which columns of costs there are.
@@ -29,7 +31,9 @@ type FleetTab struct {
 	Name, Coverage string
 	From           int64 // Unix
 	Step           int   // seconds
-	Ticks          []Tick
+	Ticks          []AxisTick
+	Stack          *Stack // nil where nothing is known
+	Models         []ModelUse
 	Rows           []FleetRow
 	Heads          []string
 	Lines          []Line
@@ -55,13 +59,18 @@ type Window struct {
 
 // A Use is one line of who used how much.
 type Use struct {
-	Name, Href         string
-	Hours, Share, Util string
-	Idle, Energy       string
-	Cost, CO2          string
-	Free, Coverage     string
-	Width              string // of a bar, in units of which the longest has 100
-	Unknown            bool   // nobody known
+	Name, Href               string
+	Hours, Share, Util       string
+	Idle, Energy             string
+	Cost, CO2                string
+	Free, Coverage           string
+	Color                    string // of a person
+	Width, IdleWidth, IdleAt string // of a bar, the longest is 100; of its idle part, and where that begins
+	Idles                    bool   // much of it was idle
+	Now                      string // GPUs
+	Spark                    string // GPUs in use over time, a path of Steps by 20 units
+	Steps                    int
+	Unknown                  bool // nobody known
 }
 
 // A NowRow is a GPU that somebody should look at.
@@ -112,3 +121,6 @@ func (u Window) sum(w Words) string {
 	}
 	return text + " · " + w.T("past.sum.idle", u.Idle) + " · " + w.T("past.sum.coverage", u.Coverage)
 }
+
+// shownPeople is of how many people a table shows all at first, as history.css has it.
+const shownPeople = 12

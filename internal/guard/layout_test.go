@@ -47,7 +47,7 @@ var rooms = map[string][]string{
 	"sitegen/page":        {"internal/board", "internal/booking", "internal/snapshot", "docs", "templates", "sitegen/render"},
 	"sitegen/data":        {"internal/board", "internal/events", "internal/snapshot", "sitegen/render"},
 	"sitegen/text":        {"internal/board", "internal/snapshot", "sitegen/render"},
-	"sitegen/render":      {"internal/board", "internal/history", "internal/snapshot", "templates"},
+	"sitegen/render":      {"internal/board", "internal/events", "internal/history", "internal/snapshot", "templates"},
 	"internal/serve":      {"internal/atomicfile", "internal/booking", "internal/board", "sitegen/page", "sitegen/data", "sitegen/render"},
 	"internal/node":       {"collector", "internal/atomicfile", "internal/board", "internal/config", "internal/failure", "internal/inventory", "internal/shell", "internal/snapshot", "internal/spool", "publisher"},
 	"internal/watch":      {"internal/atomicfile", "internal/board", "internal/config", "internal/failure", "internal/history", "internal/inventory", "internal/notify", "internal/shell", "internal/snapshot", "sitegen", "sitegen/render"},

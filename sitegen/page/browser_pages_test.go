@@ -39,7 +39,16 @@ func TestBrowserPast(t *testing.T) {
 	b.Do(chromedp.Click("label[for=_span1]"))
 	expect(t, b, shownPanes, "1")
 	b.Do(chromedp.Navigate("file://" + dir + "/history/index.html"))
-	expect(t, b, shownPanes, "15") // seven days of the fleet, and of its people
+	expect(t, b, shownPanes, "1591317") // seven days of people, over time, of models, hosts and all GPUs
+	// Who used most is seen at once.
+	b.Do(chromedp.EmulateViewport(1440, 900))
+	expect(t, b, `document.querySelector("h2 + div > .pane + .pane .list").getBoundingClientRect().top <= 300`, "true")
+	expect(t, b, `(() => {
+		const layer = [...document.querySelectorAll(".layers path")].find(p => p.getBoundingClientRect().width > 0);
+		const box = layer.parentNode.getBoundingClientRect();
+		layer.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: box.left + 1, clientY: box.top + 1 }));
+		return document.querySelector(".tip").textContent.split(" · ")[1];
+	})()`, "others 0.3")
 	for _, width := range []int64{1280, 320} {
 		b.Do(chromedp.EmulateViewport(width, 900))
 		for _, page := range []string{"history/index.html", "hosts/atlas/index.html", "hosts/atlas/history/index.html",

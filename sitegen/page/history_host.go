@@ -3,6 +3,7 @@ package page
 import (
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"gpuboard/internal/board"
@@ -28,6 +29,25 @@ func (v *view) past(h *board.Host, known *render.HostPast, drawn int, table bool
 			From: span.From.Unix(), Step: int(span.Seconds),
 			Ticks: v.words.ticks(span.From, span.From.Add(time.Duration(n)*span.Step())),
 		}
+		var happened []happening
+		if i == 0 {
+			happened = v.hostHappened(h, span)
+			for _, s := range silences(span) {
+				tab.Silent = append(tab.Silent, templates.Span{
+					X: percent(float64(s.from) / float64(n)), Width: percent(float64(s.to-s.from) / float64(n)),
+				})
+			}
+		}
+		place := func(x *happening, number int) templates.Mark {
+			at := x.at.Sub(span.From).Seconds() / float64(span.Seconds) / float64(n)
+			return templates.Mark{X: percent(at), Number: strconv.Itoa(number), Grave: x.grave()}
+		}
+		for j := range happened {
+			tab.Happened = append(tab.Happened, v.happening(&happened[j], v.ref(h), ""))
+			if len(happened[j].gpus) == 0 {
+				tab.Marks = append(tab.Marks, place(&happened[j], j+1))
+			}
+		}
 		var utilization [][]float64
 		for g := range h.Rows() {
 			if !render.HasPast(g) {
@@ -41,6 +61,9 @@ func (v *view) past(h *board.Host, known *render.HostPast, drawn int, table bool
 					values = past.Values(m)
 				}
 				row.Charts[m] = v.gpuChart(g, m, tab.Name, values)
+				if i == 0 && (m == render.PastUtilization || m == render.PastMemory) {
+					v.color(&row.Charts[m], g, span, values)
+				}
 				if m == render.PastUtilization && !row.Slice {
 					utilization = append(utilization, values)
 				}
@@ -49,6 +72,14 @@ func (v *view) past(h *board.Host, known *render.HostPast, drawn int, table bool
 			row.Mean = first.Mean
 			if !row.Slice && i < 2 {
 				first.Booked = bookedPath(v.booked[h.Name], g, span, n)
+				if known {
+					first.Unused = unusedPath(v.booked[h.Name], g, span, past.Values(render.PastHeld))
+				}
+			}
+			for j := range happened {
+				if gpus := happened[j].gpus; len(gpus) > 0 && gpus[0] == g.Label() {
+					row.Marks = append(row.Marks, place(&happened[j], j+1))
+				}
 			}
 			if known {
 				row.Held = v.words.digits(meanOf(past.Values(render.PastHeld)))
@@ -142,6 +173,65 @@ func (v *view) lines(
 		out = append(out, line)
 	}
 	return out
+}
+
+// color gives the steps of a chart to whoever held most of the GPU in them, as far as that is known.
+func (v *view) color(c *templates.Chart, g *board.GPU, span *render.PastSpan, values []float64) {
+	if c.Path == "" || len(g.Holders) == 0 || span.Step() != quarter {
+		return
+	}
+	shift := int(span.From.Sub(v.dayFrom()) / quarter)
+	holder := func(i int) string {
+		if i += shift; i < 0 || i >= len(g.Holders) {
+			return ""
+		}
+		return g.Holders[i]
+	}
+	var names []string
+	for i := range values {
+		if name := holder(i); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	c.Path = ""
+	for _, name := range names {
+		part := slices.Clone(values)
+		for i := range part {
+			if holder(i) != name {
+				part[i] = math.NaN()
+			} else {
+				part[i] /= c.High
+			}
+		}
+		path, _ := area(part, chartLevels, chartBase)
+		switch {
+		case path == "":
+		case name == "":
+			c.Path = path
+		default:
+			c.Parts = append(c.Parts, templates.Part{Color: v.colorOf(name), Path: path})
+		}
+	}
+}
+
+// unusedPath draws the spans in which a GPU was booked and nobody held memory on it.
+func unusedPath(booked []*board.Booking, g *board.GPU, span *render.PastSpan, held []float64) string {
+	var out []byte
+	drawn := 0
+	for i := 0; i < len(held) && drawn < maxBoxes; i++ {
+		from := i
+		for i < len(held) && held[i] == 0 && slices.ContainsFunc(booked, func(b *board.Booking) bool {
+			at := span.From.Add(time.Duration(i) * span.Step())
+			return b.Covers(g) && !b.From.After(at) && (b.Until.IsZero() || !b.Until.Before(at.Add(span.Step())))
+		}) {
+			i++
+		}
+		if i-from > 1 { // one step may be between two runs
+			out = box(out, float64(from), float64(i-from))
+			drawn++
+		}
+	}
+	return string(out)
 }
 
 // maxBoxes is how many spans one chart shows.

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"gpuboard/internal/board"
@@ -18,6 +17,8 @@ const (
 	maxPastUsers = 200 // on the page; the files have all
 	maxPastHosts = 300
 	maxNowRows   = 100
+	// idleMuch is the part of somebody's use from which on its being idle is marked.
+	idleMuch = 0.1
 )
 
 func (v *view) historyPage() *templates.HistoryPage {
@@ -26,7 +27,7 @@ func (v *view) historyPage() *templates.HistoryPage {
 	if h == nil {
 		return p
 	}
-	p.Kept, p.Costs = true, v.costs()
+	p.Kept, p.Costs, p.Happened = true, v.costs(), v.fleetHappened()
 	v.nowRows(p)
 	f := h.Fleet
 	if f == nil || f.Since.IsZero() {
@@ -87,7 +88,7 @@ func (v *view) fleetTab(i int, s *render.FleetSpan) templates.FleetTab {
 	say := func(key string) string { return v.words.T(key) }
 	held, _ := column(func(i int) *float64 { return s.Steps[i].Held })
 	_, all := column(func(i int) *float64 { return s.Steps[i].Reported })
-	row(say("past.inuse"), say("sign.gpus"), held, all)
+	t.Stack = v.stack(s, held, all, t.Name)
 	util, _ := column(func(i int) *float64 { return s.Steps[i].Utilization })
 	row(say("past.utilization"), say("sign.percent"), util, 100)
 	watts, most := column(func(i int) *float64 { return s.Steps[i].Watts })
@@ -98,22 +99,153 @@ func (v *view) fleetTab(i int, s *render.FleetSpan) templates.FleetTab {
 	columns := [][]float64{held, util, watts}
 	t.Heads = []string{say("past.inuse"), say("past.utilization") + ", " + say("sign.percent"),
 		say("past.power") + ", " + say("sign.kilowatt")}
-	total, called := map[string]int{}, map[string]string{}
-	for _, m := range v.in.Board.Models {
-		total[m.Name] += m.Total
-		called[m.Name] = render.Clean(m.Name)
-		if total[m.Name] == m.Total { // else the same name stands for two sizes
-			called[m.Name] = v.words.model(m.Name, m.MemoryTotal)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Free)) {
-		values, top := column(func(i int) *float64 { return s.Free[name][i] })
-		label := strings.Replace(say("past.free"), "%s", cmp.Or(called[name], render.Clean(name)), 1)
-		row(label, say("sign.gpus"), values, higher(top, float64(total[name])))
-		columns, t.Heads = append(columns, values), append(t.Heads, label)
+	for _, m := range v.models(s) {
+		used, _ := column(func(i int) *float64 { return s.Held[m.short][i] })
+		free, _ := column(func(i int) *float64 { return s.Free[m.short][i] })
+		t.Models = append(t.Models, v.modelUse(&m, used, free, t.Name))
+		columns, t.Heads = append(columns, free), append(t.Heads, v.words.T("past.free", m.called))
 	}
 	t.Lines = v.lines(func(i int) time.Time { return s.At[i] }, columns, func(x float64) float64 { return x })
 	return t
+}
+
+// A fleetModel is a model of which something is known over time: all GPUs of one short name.
+type fleetModel struct {
+	short, called string
+	all, free     int // now
+}
+
+// models are those of a span, the most GPUs first.
+func (v *view) models(s *render.FleetSpan) (list []fleetModel) {
+	for _, short := range slices.Sorted(maps.Keys(s.Free)) {
+		m := fleetModel{short: short, called: render.Clean(short)}
+		for _, b := range v.in.Board.Models {
+			if b.Name != short {
+				continue
+			}
+			if m.called = render.Clean(short); m.all == 0 { // else the same name stands for two sizes
+				m.called = v.words.model(b.Name, b.MemoryTotal)
+			}
+			m.all, m.free = m.all+b.Total, m.free+b.Free
+		}
+		list = append(list, m)
+	}
+	slices.SortStableFunc(list, func(x, y fleetModel) int { return cmp.Compare(y.all, x.all) })
+	return list
+}
+
+// modelUse is one model against its capacity.
+func (v *view) modelUse(m *fleetModel, used, free []float64, span string) templates.ModelUse {
+	top, sum, all, full, n := float64(m.all), 0.0, 0.0, 0, 0
+	for i, x := range used {
+		if math.IsNaN(x) || math.IsNaN(free[i]) {
+			continue
+		}
+		top, sum, all, n = max(top, x+free[i]), sum+x, all+x+free[i], n+1
+		if free[i] < 0.5 {
+			full++
+		}
+	}
+	out := templates.ModelUse{Name: m.called, All: v.words.digits(top), Free: m.free}
+	out.Chart = v.words.chart(used, top, v.words.T("sign.gpus"))
+	out.Chart.Text = m.called + ", " + span + ": ⌀ " + cmp.Or(out.Chart.Mean, "–") + " / " + out.All + " " + out.Chart.Unit
+	if n > 0 && all > 0 {
+		out.Share, out.Full = partOf(sum/all), partOf(float64(full)/float64(n))
+	}
+	return out
+}
+
+// stackSteps is about how many steps a stack has.
+const stackSteps = 130
+
+// stackHeight is its height in pixels, nameHeight that of a line beside it.
+const stackHeight, nameHeight = 200, 16
+
+// shownName is for how many letters of a name there is room beside a stack.
+const shownName = 15
+
+// stack is who used how many GPUs over time: those who have a colour, each, and all others.
+func (v *view) stack(s *render.FleetSpan, held []float64, all float64, span string) *templates.Stack {
+	n := max(1, (len(held)+stackSteps-1)/stackSteps)
+	total := folded(held, n)
+	unit := v.words.T("sign.gpus")
+	out := &templates.Stack{
+		From: s.At[0].Unix(), N: len(total), Top: v.words.digits(all), Half: v.words.float(math.Round(all)/2, -1),
+		Step: n * int(s.At[len(s.At)-1].Sub(s.At[0])/time.Duration(len(held))/time.Second),
+		Text: v.words.T("past.inuse") + ", " + span, Ticks: v.words.ticks(s.At[0], s.At[len(s.At)-1]),
+	}
+	if all <= 0 || math.IsNaN(meanOf(total)) {
+		return nil
+	}
+	for _, x := range unknownRuns(total) {
+		out.Unknown = append(out.Unknown, templates.Span{
+			X: percent(float64(x.from) / float64(len(total))), Width: percent(float64(x.to-x.from) / float64(len(total))),
+		})
+	}
+	people := slices.DeleteFunc(slices.Clone(s.People), func(p render.PersonSteps) bool { return v.in.Board.Colors[p.Name] == 0 })
+	slices.SortStableFunc(people, func(x, y render.PersonSteps) int {
+		return cmp.Compare(v.in.Board.Colors[x.Name], v.in.Board.Colors[y.Name])
+	})
+	below := make([]float64, len(total))
+	layer := func(name, color string, top []float64) {
+		l := templates.Layer{Name: name, Short: name, Color: color}
+		if short := []rune(name); len(short) > shownName {
+			l.Short = string(short[:shownName-1]) + "…"
+		}
+		shares := make([]float64, len(top))
+		last := 0.0
+		for i := range top {
+			if shares[i] = top[i] / all; math.IsNaN(total[i]) {
+				shares[i] = math.NaN()
+			} else {
+				last = min(1, (below[i]+top[i])/2/all)
+			}
+		}
+		l.Path, l.Y = ridge(shares), int(math.Round(stackHeight*(1-last)))
+		out.Layers = append(out.Layers, l)
+		below = top
+	}
+	for _, p := range people {
+		steps := folded(p.Held, n)
+		top := slices.Clone(below)
+		for i := range top {
+			top[i] += steps[i]
+		}
+		out.Text += "; " + render.Clean(p.Name) + " ⌀ " + v.words.digits(meanOf(steps)) + " " + unit
+		layer(render.Clean(p.Name), v.colorOf(p.Name), top)
+	}
+	rest, top := 0.0, slices.Clone(below)
+	for i := range top {
+		if !math.IsNaN(total[i]) {
+			top[i] = max(below[i], total[i])
+			rest += top[i] - below[i]
+		}
+	}
+	if rest > 0.01*float64(len(total)) || len(people) == 0 {
+		name := v.words.T("past.others")
+		if len(people) == 0 {
+			name = v.words.T("past.held")
+		}
+		out.Text += "; " + name + " ⌀ " + v.words.digits(rest/float64(len(total))) + " " + unit
+		layer(name, "person0", top)
+	}
+	slices.Reverse(out.Layers)
+	out.Names = spread(slices.Clone(out.Layers))
+	return out
+}
+
+// spread moves names apart, as little as it takes, and keeps them beside the stack.
+func spread(names []templates.Layer) []templates.Layer {
+	for i := range names {
+		if i > 0 {
+			names[i].Y = max(names[i].Y, names[i-1].Y+nameHeight)
+		}
+		names[i].Y = max(names[i].Y, nameHeight/2)
+	}
+	for i, most := len(names)-1, stackHeight-nameHeight/2; i >= 0; i, most = i-1, most-nameHeight {
+		names[i].Y = min(names[i].Y, most)
+	}
+	return names
 }
 
 func known(p *float64) float64 {
@@ -153,7 +285,9 @@ func (v *view) window(i int, w *render.Window) templates.Window {
 	out.Users = v.uses(w.Users[:len(w.Users)-out.UsersMore], known)
 	for j := range out.Users {
 		out.Users[j].Href, out.Users[j].Unknown = v.userHref("../", w.Users[j].Name), w.Users[j].Name == ""
+		out.Users[j].Color = v.colorOf(w.Users[j].Name)
 	}
+	v.present(out.Users, w.Users, &v.in.History.Fleet.Spans[i])
 	out.Teams = v.uses(w.Teams, known)
 	for j := range w.Hosts[:len(w.Hosts)-out.HostsMore] {
 		h := &w.Hosts[j]
@@ -165,6 +299,33 @@ func (v *view) window(i int, w *render.Window) templates.Window {
 		out.Hosts = append(out.Hosts, line)
 	}
 	return out
+}
+
+// sparkMost is about how many steps a curve in a table has.
+const sparkMost, sparkHigh = 45, 20
+
+// present adds what people use now, and what they used over the time of the window.
+func (v *view) present(lines []templates.Use, people []render.UserPast, span *render.FleetSpan) {
+	now := map[string]string{}
+	for i := range v.in.Board.Users {
+		u := &v.in.Board.Users[i]
+		now[u.Name] = render.WithSlices(u.Used, u.Slices.Used, v.words.digits)
+	}
+	steps, most := map[string][]float64{}, 0.0
+	for _, p := range span.People {
+		list := folded(p.Held, max(1, (len(p.Held)+sparkMost-1)/sparkMost))
+		steps[p.Name], most = list, max(most, slices.Max(list))
+	}
+	for i := range lines {
+		name := people[i].Name
+		lines[i].Now = now[name]
+		shares := slices.Clone(steps[name])
+		for j := range shares {
+			shares[j] /= most
+		}
+		lines[i].Spark, _ = area(shares, sparkHigh, 0)
+		lines[i].Steps = len(shares)
+	}
 }
 
 // uses are the lines of people or teams. known is the GPU-hours of which something is known.
@@ -211,8 +372,10 @@ func (v *view) use(name string, u render.Use, known, most float64) templates.Use
 		out.CO2 = v.words.digits(*co2)
 	}
 	if most > 0 {
-		out.Width = percent(u.GPUHours / most)
+		out.Width, out.IdleWidth = percent(u.GPUHours/most), percent(u.IdleHours/most)
+		out.IdleAt = percent(max(0, u.GPUHours-u.IdleHours) / most)
 	}
+	out.Idles = u.IdleHours > idleMuch*u.GPUHours
 	return out
 }
 

@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/events"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/sitegen/data"
 	"gpuboard/sitegen/render"
+	"gpuboard/templates"
 )
 
 // TestPastOnPages goes through every page of fleets with a past, and of some
@@ -238,6 +240,172 @@ func TestChartShowsBookingsOfTheGPU(t *testing.T) {
 	} {
 		if drawn := bookedPath([]*board.Booking{b}, g, span, 24) != ""; drawn != want {
 			t.Errorf("%+v is drawn: %v", b, drawn)
+		}
+	}
+}
+
+// The history begins with who used most, then shows who used what over time, each in their color with their name at
+// the end, and then the models. Where people are not known, one grey stack stands for all.
+func TestHistoryOfPeople(t *testing.T) {
+	in := boardtest.Remembered(boardtest.Lab())
+	read := func() (parts, layers []string, swatches int) {
+		for _, n := range elements(parse(t, boardtest.FileOf(t, pages(t, in), "history/index.html"))) {
+			switch {
+			case n.Data == "h2":
+				parts = append(parts, attr(n, "id"))
+			case n.Data == "path" && hasClass(n.Parent, "layers"):
+				layers = append(layers, attr(n, "data-name")+" "+attr(n, "class"))
+			case n.Data == "i" && hasClass(n, "sw") && hasClass(n, "person1"):
+				swatches++
+			}
+		}
+		return parts, layers, swatches
+	}
+	parts, layers, swatches := read()
+	if want := []string{"_who", "_stack", "_models", "_happened", "_hosts"}; !slices.Equal(parts[:len(want)], want) {
+		t.Errorf("the page has %q, want %q first", parts, want)
+	}
+	n := len(in.Board.Colors) + 1
+	if len(layers) != 4*n || layers[0] != "others person0" || layers[n-1] != "mira person1" || swatches != 4 {
+		t.Errorf("%d swatches, layers %q", swatches, layers)
+	}
+
+	in.History = in.History.Mask(func(string) string { return "someone" })
+	if _, layers, _ := read(); !slices.Equal(layers, slices.Repeat([]string{"in use person0"}, 4)) {
+		t.Errorf("masked layers %q", layers)
+	}
+}
+
+// A ridge reaches the middle of each step, and is nowhere where nothing is known.
+func TestRidge(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		path   string
+	}{
+		{[]float64{0, 0.5, 1}, "M0 400V400h1l2 -200l2 -200h1V400z"},
+		{[]float64{math.NaN(), 0.25, math.NaN(), 2}, "M2 400V300h1h1V400zM6 400V0h1h1V400z"},
+		{nil, ""},
+	} {
+		if got := ridge(c.values); got != c.path {
+			t.Errorf("%v is %s, want %s", c.values, got, c.path)
+		}
+	}
+}
+
+// Names beside a stack do not overlap, and none leaves it.
+func TestNamesOfAStack(t *testing.T) {
+	names := make([]templates.Layer, 11)
+	for i := range names {
+		names[i].Y = 190
+	}
+	for i, l := range spread(names) {
+		if l.Y < nameHeight/2 || l.Y > stackHeight-nameHeight/2 || i > 0 && l.Y-names[i-1].Y < nameHeight {
+			t.Errorf("name %d is at %d: %+v", i, l.Y, names)
+		}
+	}
+}
+
+// The day of a host has marks of what happened, which are explained below, and what each person used in their color.
+func TestMarksOfAHost(t *testing.T) {
+	in := boardtest.Remembered(boardtest.Lab())
+	h := &in.Board.Hosts[0]
+	for i := range h.GPUs {
+		h.GPUs[i].Holders, h.GPUs[i].XID = nil, nil
+	}
+	span := &in.History.Hosts["atlas"].Spans[0]
+	holders := make([]string, 96)
+	for i := 50; i < 60; i++ {
+		holders[i] = "mira"
+	}
+	h.GPUs[5].Holders = holders
+	clear(span.GPUs[h.GPUs[4].Key()][render.PastHeld])
+	in.Board.Bookings = []board.Booking{
+		*boardtest.Booked("atlas", []int{4}, "eva", span.From.Add(6*time.Hour), span.From.Add(12*time.Hour), ""),
+	}
+	lost := span.From.Add(20 * time.Hour)
+	in.Events = []events.Event{
+		{Kind: events.GPULost, At: lost, Host: "atlas", GPU: new(7), Users: []string{"kai"}},
+		{Kind: events.GPULost, At: lost, Host: "boreas", GPU: new(1)},
+		{Kind: events.BookingStart, At: span.From.Add(6 * time.Hour), Host: "atlas", GPU: new(4), Booking: in.Board.Bookings[0].ID},
+	}
+	doc := parse(t, boardtest.FileOf(t, pages(t, in), "hosts/atlas/index.html"))
+	var list []string
+	unused, colored, marks := 0, 0, 0
+	for _, n := range elements(doc) {
+		switch {
+		case n.Data == "li" && n.Parent.Data == "ol" && hasClass(n.Parent, "happened"):
+			list = append(list, strings.Join(strings.Fields(textOf(n)), " "))
+		case n.Data == "path" && hasClass(n, "nu"):
+			unused++
+		case n.Data == "path" && hasClass(n, "val") && hasClass(n, "person1"):
+			colored++
+		case n.Data == "circle" && hasClass(n.Parent.Parent, "mk"):
+			marks++
+		}
+	}
+	for i, want := range []string{"GPU 4 eva booking begins", "silent for 3 h", "GPU 4 eva booking ends", "GPU 5 mira began",
+		"GPU 5 mira ended", "GPU 7 kai lost"} {
+		if i >= len(list) || !strings.HasPrefix(list[i], strconv.Itoa(i+1)) || !strings.HasSuffix(list[i], want) {
+			t.Errorf("line %d should say %q: %q", i+1, want, list)
+		}
+	}
+	if len(list) != 6 || marks != 6 || unused != 1 || colored != 2 {
+		t.Errorf("%d lines, %d marks, %d spans booked and not used, %d charts in a color", len(list), marks, unused, colored)
+	}
+}
+
+// The fleet's list has what the log and the bookings tell, once, the newest first.
+func TestFleetHappened(t *testing.T) {
+	in := boardtest.Remembered(boardtest.Lab())
+	for i := range in.Board.Hosts {
+		in.Board.Hosts[i].Node.UptimeSeconds = nil
+		for j := range in.Board.Hosts[i].GPUs {
+			in.Board.Hosts[i].GPUs[j].XID = nil
+		}
+	}
+	b := *boardtest.Booked("atlas", []int{0, 1}, "mira", boardtest.Now.Add(-30*time.Hour), boardtest.Now.Add(time.Hour), "")
+	in.Board.Bookings = []board.Booking{b}
+	in.Events = []events.Event{
+		{Kind: events.BookingStart, At: b.From, Host: "atlas", Booking: b.ID, Users: []string{"mira"}},
+		{Kind: events.BookingEnd, At: boardtest.Now.Add(-20 * time.Hour), Host: "gone", Booking: "released", Users: []string{"kai"}},
+		{Kind: events.HostDown, At: boardtest.Now.Add(-time.Hour), Host: "boreas"},
+		{Kind: events.BookingEnding, At: boardtest.Now, Host: "atlas", Booking: b.ID},
+	}
+	v := newView(in, []*look{{words: englishWords(t)}})
+	var got []string
+	for _, x := range v.fleetHappened() {
+		line := x.Host + "|" + x.Where + "|" + x.What
+		for _, p := range x.Who {
+			line += "|" + p.Name
+		}
+		got = append(got, line)
+	}
+	want := []string{"boreas||down", "gone||booking ends|kai", "atlas|GPU 0, 1|booking begins|mira"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Times below a chart are of one kind, days are named at midnight, and the text of none is cut off.
+func TestTicks(t *testing.T) {
+	w := englishWords(t)
+	w.zone = time.UTC
+	from := time.Date(2026, 11, 19, 23, 45, 0, 0, time.UTC)
+	for hours, want := range map[int]string{
+		24:  "Fri 20 start day, 06:00, 12:00, 18:00",
+		168: "Sat 21 day, Sun 22 day, Mon 23 day, Tue 24 day, Wed 25 day, Thu 26 day",
+		720: "23 Nov day, 30 Nov day, 7 Dec day, 14 Dec day",
+	} {
+		var got []string
+		for _, tick := range w.ticks(from, from.Add(time.Duration(hours)*time.Hour)) {
+			text := strings.TrimSpace(tick.Text + " " + tick.Anchor)
+			if tick.Day {
+				text += " day"
+			}
+			got = append(got, text)
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%d hours: %q, want %q", hours, got, want)
 		}
 	}
 }

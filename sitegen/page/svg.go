@@ -1,6 +1,7 @@
 package page
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -55,9 +56,46 @@ func area(values []float64, levels, base int) (path, gaps string) {
 	return string(p), string(g)
 }
 
+// ridgeLevels is the height of a ridge.
+const ridgeLevels = 400
+
+// ridge draws values, of which one is a whole and NaN is not known: two units wide each, from the middle of one
+// straight to that of the next. The script reads the values back from it.
+func ridge(values []float64) string {
+	var p []byte
+	level := func(i int) int {
+		if i == len(values) || math.IsNaN(values[i]) {
+			return -1
+		}
+		return ridgeLevels - int(math.Round(ridgeLevels*min(1, max(0, values[i]))))
+	}
+	for i := 0; i < len(values); i++ {
+		y := level(i)
+		if y < 0 {
+			continue
+		}
+		p = fmt.Appendf(p, "M%d %dV%dh1", 2*i, ridgeLevels, y)
+		for ; level(i+1) >= 0; i++ {
+			p = fmt.Appendf(p, "l2 %d", level(i+1)-y)
+			y = level(i + 1)
+		}
+		p = fmt.Appendf(p, "h1V%dz", ridgeLevels)
+	}
+	return string(p)
+}
+
+// folded is the mean of every n values that are known.
+func folded(values []float64, n int) []float64 {
+	out := make([]float64, 0, len(values)/n+1)
+	for i := 0; i < len(values); i += n {
+		out = append(out, meanOf(values[i:min(i+n, len(values))]))
+	}
+	return out
+}
+
 // chart draws values, of which NaN is not known.
 func (w *words) chart(values []float64, top float64, unit string) templates.Chart {
-	c := templates.Chart{N: len(values), Unit: unit, Top: w.digits(top)}
+	c := templates.Chart{N: len(values), Unit: unit, Top: w.digits(top), High: top}
 	shares := make([]float64, len(values))
 	sum, n, most := 0.0, 0, math.Inf(-1)
 	for i, v := range values {
@@ -138,45 +176,56 @@ func partOf(v float64) string {
 	return strconv.FormatFloat(p, 'f', 0, 64)
 }
 
-// ticks are the marks below a chart from from to to, in per cent of its width.
-func (w *words) ticks(from, to time.Time) []templates.Tick {
+// ticks are the marks below a chart from from to to, in per cent of its width: of a day its hours, and the name of
+// the day at midnight; of a week its days, of a month its Mondays, of a year every second month.
+func (w *words) ticks(from, to time.Time) []templates.AxisTick {
 	length := to.Sub(from)
 	if length <= 0 {
 		return nil
 	}
-	var out []templates.Tick
-	add := func(t time.Time, text string) {
-		if at := float64(t.Sub(from)) / float64(length); at >= 0.02 && at <= 0.96 {
-			out = append(out, templates.Tick{X: percent(at), Text: text})
+	var out []templates.AxisTick
+	add := func(t time.Time, text string, day bool) {
+		at := float64(t.Sub(from)) / float64(length)
+		if at < 0.01 || at > 0.99 {
+			return
 		}
+		tick := templates.AxisTick{X: percent(at), Text: text, Day: day}
+		switch {
+		case at < 0.04: // its text would be cut off
+			tick.Anchor = "start"
+		case at > 0.96:
+			tick.Anchor = "end"
+		}
+		out = append(out, tick)
 	}
 	local := from.In(w.zone)
 	y, m, d := local.Date()
+	midnight := func(day int) time.Time { return time.Date(y, m, d+day, 0, 0, 0, 0, w.zone) }
+	dayName := func(t time.Time) string { return w.weekdays[t.Weekday()] + " " + strconv.Itoa(t.Day()) }
 	switch {
 	case length <= 36*time.Hour:
 		for h := 0; h < 72; h += 6 {
 			t := time.Date(y, m, d, h, 0, 0, 0, w.zone)
-			text := t.Format("15:04")
 			if t.Hour() == 0 {
-				text = w.weekdays[t.Weekday()]
+				add(t, dayName(t), true)
+			} else {
+				add(t, t.Format("15:04"), false)
 			}
-			add(t, text)
 		}
 	case length <= 9*24*time.Hour:
 		for i := range 11 {
-			t := time.Date(y, m, d+i, 0, 0, 0, 0, w.zone)
-			add(t, w.weekdays[t.Weekday()])
+			add(midnight(i), dayName(midnight(i)), true)
 		}
 	case length <= 40*24*time.Hour:
 		for i := range 42 {
-			if t := time.Date(y, m, d+i, 0, 0, 0, 0, w.zone); t.Weekday() == time.Monday {
-				add(t, w.time("date.tick", t))
+			if t := midnight(i); t.Weekday() == time.Monday {
+				add(t, w.time("date.tick", t), true)
 			}
 		}
 	default:
 		for i := 1; i < 14; i += 2 {
 			t := time.Date(y, m+time.Month(i), 1, 0, 0, 0, 0, w.zone)
-			add(t, w.months[t.Month()-1])
+			add(t, w.months[t.Month()-1], true)
 		}
 	}
 	return out

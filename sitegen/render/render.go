@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/events"
 	"gpuboard/internal/snapshot"
 )
 
@@ -32,6 +33,8 @@ type Input struct {
 	FreeMean2h, FreeMean24h, FreeMean1w *float64
 	// History is the past in charts and sums; nil when none is kept.
 	History *History
+	// Events are what happened lately, newest last.
+	Events []events.Event
 	// Samples are what each host has sent of the last quarter of an hour, by name.
 	Samples map[string][]snapshot.Sample
 	// Help puts the documentation into the site, below help/.

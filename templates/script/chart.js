@@ -34,7 +34,7 @@ function timeText(pane, step) {
 // valueAt reads a value from the path of a chart, which has a horizontal line for each, two
 // units above the bottom for zero; null is not known.
 function valueAt(chart, step) {
-  const path = chart.querySelector(".val")?.getAttribute("d") ?? "";
+  const path = findAll(".val", chart).map((part) => part.getAttribute("d")).join("");
   let x = 0;
   let y = 0;
   for (const [, letter, digits] of path.matchAll(/([Mvh])(-?\d+)/g)) {
@@ -62,6 +62,38 @@ function valueText(chart, step) {
   return value.toLocaleString(root.lang, { maximumFractionDigits: digits }) + " " + chart.dataset.unit;
 }
 
+// levelAt is how high a layer of a stack reaches in a step: the path goes from the middle of a
+// step to that of the next, in 400 parts of the top.
+function levelAt(layer, step) {
+  const runs = layer.getAttribute("d").matchAll(/M(\d+) 400V(\d+)h1([^h]*)h1/g);
+  for (const [, x, first, moves] of runs) {
+    const falls = [...moves.matchAll(/l2 (-?\d+)/g)].map((move) => Number(move[1]));
+    const at = step - x / 2;
+    if (at >= 0 && at <= falls.length) {
+      return 400 - falls.slice(0, at).reduce((sum, fall) => sum + fall, Number(first));
+    }
+  }
+  return 0;
+}
+
+// A stack says who is below the pointer, and how many GPUs that is.
+tooltips.push(({ target, clientX }) => {
+  const stack = target.closest("svg.layers");
+  if (!stack) {
+    return "";
+  }
+  const box = stack.getBoundingClientRect();
+  const step = Math.min(stack.dataset.n - 1, Math.floor((clientX - box.left) / box.width * stack.dataset.n));
+  const time = timeText(paneOf(stack), step);
+  if (!target.dataset.name) {
+    return time;
+  }
+  const below = target.nextElementSibling;
+  const level = levelAt(target, step) - (below ? levelAt(below, step) : 0);
+  const count = level / 400 * stack.dataset.top.replace(",", ".");
+  return time + " · " + target.dataset.name + " " + count.toLocaleString(root.lang, { maximumFractionDigits: 1 });
+});
+
 tooltips.push(({ target, clientX }) => {
   const chart = drag ? drag.chart : target.closest("svg.ch");
   if (!chart) {
@@ -87,6 +119,7 @@ function showAll(pane) {
     }
   }
   pane.querySelector(".whole")?.remove();
+  pane.classList.remove("zoomed");
 }
 
 // showPart shows some steps of a pane; the axis names its ends and its middle.
@@ -95,16 +128,19 @@ function showPart(pane, from, to) {
   for (const chart of findAll("svg.ch", pane)) {
     setView(chart, from, to - from + 1);
   }
+  pane.classList.add("zoomed"); // what is drawn over all charts does not move with them
   const middle = Math.round((from + to) / 2);
   for (const axis of findAll(".ax", pane)) {
     allTicks.set(axis, [...axis.children]);
     axis.replaceChildren(
       makeTick("start", 0, timeText(pane, from)),
-      makeTick("middle", 50, timeText(pane, middle)),
       makeTick("end", 100, timeText(pane, to)),
     );
+    if (axis.clientWidth > 200) {
+      axis.append(makeTick("middle", 50, timeText(pane, middle)));
+    }
   }
-  pane.querySelector(".key").append(makeButton("whole", words.wholeChart, () => {
+  (pane.querySelector(".key") ?? pane).append(makeButton("whole", words.wholeChart, () => {
     zoomed = null;
     showAll(pane);
   }));

@@ -19,7 +19,7 @@ func Remembered(in render.Input) render.Input {
 	}
 	for i, length := range render.PastLengths() {
 		s := &h.Fleet.Spans[i]
-		s.Coverage, s.Free = 0.97, map[string][]*float64{}
+		s.Coverage, s.Free, s.Held = 0.97, map[string][]*float64{}, map[string][]*float64{}
 		for k := range 41 {
 			s.At = append(s.At, Now.Add(-length+time.Duration(k)*length/40))
 		}
@@ -31,8 +31,23 @@ func Remembered(in render.Input) render.Input {
 			}
 			s.Steps = append(s.Steps, step)
 			for _, m := range in.Board.Models {
-				s.Free[m.Name] = append(s.Free[m.Name], step.Free)
+				s.Free[m.Name], s.Held[m.Name] = append(s.Free[m.Name], step.Free), append(s.Held[m.Name], step.Held)
 			}
+		}
+		for j, u := range in.Board.Users {
+			steps := make([]float64, len(s.Steps))
+			for k := range steps {
+				if held := s.Steps[k].Held; held != nil {
+					steps[k] = *held / float64(j+2) / 2
+				}
+			}
+			s.People = append(s.People, render.PersonSteps{Name: u.Name, Held: steps})
+		}
+	}
+	if in.Board.Colors == nil {
+		in.Board.Colors = map[string]int{}
+		for i, u := range in.Board.Users[:min(len(in.Board.Users), board.PersonColors)] {
+			in.Board.Colors[u.Name] = i + 1
 		}
 	}
 	for d := range h.Fleet.Heat {

@@ -2,9 +2,11 @@ package boardtest
 
 import (
 	"fmt"
+	"time"
 	"unicode"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/events"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 )
@@ -64,6 +66,8 @@ func HostilePast(x string) render.Input {
 	in = Remembered(in)
 	f := in.History.Fleet
 	in.Site.Energy.Currency = "x" + x
+	in.Board.Colors[x+"!"] = 1
+	in.Events = []events.Event{{Kind: events.HostGone, At: Now.Add(-time.Hour), Host: x + "!", Users: []string{x + "!"}, Summary: x}}
 	for i := range f.Windows {
 		for j := range f.Windows[i].Users {
 			if j > 0 {
@@ -74,6 +78,8 @@ func HostilePast(x string) render.Input {
 	}
 	for i := range f.Spans {
 		f.Spans[i].Free = map[string][]*float64{x + "!": f.Spans[i].Free["H100"]}
+		f.Spans[i].Held = map[string][]*float64{x + "!": f.Spans[i].Held["H100"]}
+		f.Spans[i].People[0].Name = x + "!"
 	}
 	return in
 }
