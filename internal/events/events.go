@@ -188,7 +188,7 @@ func (d *diff) bookings() {
 	at, before := d.now.GeneratedAt, d.prev.At
 	for i := range d.now.Bookings {
 		b := &d.now.Bookings[i]
-		if b.ID == "" || !b.ByPerson() || len(d.next.Bookings) == MaxBookings {
+		if b.ID == "" || !b.ByPerson() || len(d.next.Bookings) == MaxBookings || b.From.Sub(at) > ahead {
 			continue
 		}
 		if _, twice := d.next.Bookings[b.ID]; twice {

@@ -224,6 +224,31 @@ func roundTrip(t *testing.T, m Memory) Memory {
 	return back
 }
 
+// A booking for months ahead is not remembered until a week before it begins, and has its events all the same.
+func TestBookingsFarAheadAreNotRemembered(t *testing.T) {
+	in := func(at, from time.Duration) *board.Board {
+		return scene(start.Add(at), func(b *board.Board, _ *board.Host, _ *board.GPU) {
+			b.Bookings = []board.Booking{{ID: "b1", Host: "atlas", Name: "mira", From: start.Add(from), Until: start.Add(from + 48*time.Hour)}}
+		})
+	}
+	_, mem := Diff(Memory{}, in(0, ahead+time.Minute))
+	if len(mem.Bookings) != 0 {
+		t.Errorf("a booking that begins after more than a week is remembered: %v", mem.Bookings)
+	}
+	skipped, _ := Diff(mem, in(ahead+time.Hour, ahead+time.Minute))
+	if got := kinds(skipped); got != "booking-start" {
+		t.Errorf("it began since, and the events are %q", got)
+	}
+	_, mem = Diff(mem, in(2*time.Minute, ahead+time.Minute))
+	if len(mem.Bookings) != 1 {
+		t.Error("a booking that begins within a week is not remembered")
+	}
+	gone, _ := Diff(mem, in(ahead+72*time.Hour, ahead+time.Minute))
+	if got := kinds(gone); got != "booking-end" {
+		t.Errorf("it began and ended since, and the events are %q", got)
+	}
+}
+
 func TestMemoryIsBounded(t *testing.T) {
 	var mem Memory
 	sizes := []int{}

@@ -18,6 +18,9 @@ const (
 	maxUsers    = 16
 	maxText     = 512 // bytes of a summary or an id
 	maxName     = 128 // bytes of a name
+	// ahead is how long before its start a booking is remembered. Only the end of one that begins and ends between
+	// two boards depends on that.
+	ahead = 7 * 24 * time.Hour
 )
 
 // Memory is what [Diff] needs to know of earlier boards. It is kept as JSON. The zero
