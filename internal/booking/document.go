@@ -34,7 +34,7 @@ type document struct {
 
 // decode fails if the file is no text in either encoding.
 func decode(data []byte) (*document, error) {
-	d := &document{lines: []int{0}}
+	d := &document{}
 	body := data
 	if bytes.HasPrefix(data, []byte(bom)) {
 		d.bom = true
@@ -58,6 +58,7 @@ func decode(data []byte) (*document, error) {
 		}
 		d.text = b.String()
 	}
+	d.lines = make([]int, 1, 1+strings.Count(d.text, "\n"))
 	for i := 0; i < len(d.text); i++ {
 		if d.text[i] == '\n' {
 			d.lines = append(d.lines, i+1)
@@ -145,7 +146,7 @@ func (d *document) parse() error {
 		return &syntaxError{0, "the file has too many values"}
 	}
 	// hujson expects the end of a line behind every comment, the last one included.
-	root, err := hujson.Parse([]byte(d.text + "\n"))
+	root, err := hujson.Parse(append([]byte(d.text), '\n'))
 	if err != nil && root.Value == nil && root.StartOffset > len(d.text) {
 		return nil
 	}

@@ -50,11 +50,12 @@ func (r *reading) entry(s slot, entry *hujson.Value) {
 		return // a GPU that nobody has booked
 	}
 	object := entry.Value.(*hujson.Object)
-	value := r.entryFields(object)
+	keys := r.entryKeys(object)
+	value := func(field string) *hujson.Value { return valueOf(object, keys, field) }
 	b := Booking{Host: s.host, Target: s.target, Kind: Reserved}
-	b.From, b.Until = r.moment(s, value["from"], false), r.moment(s, value["date"], true)
-	name := trimmed(value["name"])
-	nameless := (name == "" || name == Unreadable) && !strings.EqualFold(trimmed(value["kind"]), string(Maintenance))
+	b.From, b.Until = r.moment(s, value("from"), false), r.moment(s, value("date"), true)
+	name := trimmed(value("name"))
+	nameless := (name == "" || name == Unreadable) && !strings.EqualFold(trimmed(value("kind")), string(Maintenance))
 	said := !nameless // whether a message says what the entry holds without a name
 	report := func(code string, v *hujson.Value, message string) {
 		if !said && !b.OverAt(r.opts.Now) {
@@ -64,7 +65,7 @@ func (r *reading) entry(s slot, entry *hujson.Value) {
 		r.hostProblem(code, v, s, message)
 	}
 	field := func(name string, limit int) string {
-		v := value[name]
+		v := value(name)
 		switch str := trimmed(v); {
 		case v == nil || v.Value.Kind() == 'n':
 			return ""
@@ -81,7 +82,7 @@ func (r *reading) entry(s slot, entry *hujson.Value) {
 	for i := range object.Members {
 		key := &object.Members[i].Name
 		written := text(key)
-		switch field := entryField(written); field {
+		switch field := keys[i]; field {
 		case written:
 		case "":
 			hint := fmt.Sprintf("the field %s is unknown, and does not count", quote(written))
@@ -101,21 +102,21 @@ func (r *reading) entry(s slot, entry *hujson.Value) {
 	case string(Maintenance):
 		b.Kind = Maintenance
 	default:
-		report("booking:kind", value["kind"], fmt.Sprintf("the kind %s is unknown, and counts as a booking: write \"booking\" or \"maintenance\"", quote(kind)))
+		report("booking:kind", value("kind"), fmt.Sprintf("the kind %s is unknown, and counts as a booking: write \"booking\" or \"maintenance\"", quote(kind)))
 	}
 	if !said {
 		report("booking:name", entry, `the entry does not say who: add "name", or write {} for no booking`)
 	}
 	b.Comment, b.By, b.ID = field("comment", MaxCommentBytes), field("by", MaxNameBytes), field("id", MaxIDBytes)
-	if v := value["forced"]; v != nil {
+	if v := value("forced"); v != nil {
 		kind := v.Value.Kind()
 		if b.Forced = kind == 't'; !strings.ContainsRune("tfn", rune(kind)) {
 			r.hostProblem("booking:type", v, s, `"forced" is true or false`)
 		}
 	}
 	if !b.Until.IsZero() && !b.From.Before(b.Until) {
-		r.hostProblem("booking:order", value["date"], s, fmt.Sprintf("the booking ends (%s) before it begins (%s): correct one of the two%s",
-			trimmed(value["date"]), trimmed(value["from"]), held(s)))
+		r.hostProblem("booking:order", value("date"), s, fmt.Sprintf("the booking ends (%s) before it begins (%s): correct one of the two%s",
+			trimmed(value("date")), trimmed(value("from")), held(s)))
 		b.From, b.Until = time.Time{}, time.Time{}
 		b.Disown()
 	}
@@ -137,24 +138,29 @@ func blankEntry(v *hujson.Value) bool {
 // trimmed is what a string of the file stands for, without white space around it.
 func trimmed(v *hujson.Value) string { return strings.TrimSpace(text(v)) }
 
-// entryFields maps the known fields to their values. Of two ends nobody knows which is meant.
-func (r *reading) entryFields(entry *hujson.Object) map[string]*hujson.Value {
+// entryKeys are the fields that the members of an entry are, "" for an unknown one.
+func (r *reading) entryKeys(entry *hujson.Object) []string {
 	keys := make([]string, len(entry.Members))
 	for i := range entry.Members {
 		keys[i] = entryField(text(&entry.Members[i].Name))
 	}
 	r.twice(entry, keys, "field", "delete one of the two; until then, of two times none counts")
-	value := map[string]*hujson.Value{}
+	return keys
+}
+
+// valueOf is the value of a field of an entry, the last one where there are several; nil for none. Of two ends
+// nobody knows which is meant.
+func valueOf(entry *hujson.Object, keys []string, field string) (v *hujson.Value) {
+	n := 0
 	for i, key := range keys {
-		switch again := slices.Index(keys, key) < i; {
-		case key == "":
-		case again && (key == "date" || key == "from"):
-			delete(value, key)
-		default:
-			value[key] = &entry.Members[i].Value
+		if key == field {
+			v, n = &entry.Members[i].Value, n+1
 		}
 	}
-	return value
+	if n > 1 && (field == "date" || field == "from") {
+		return nil
+	}
+	return v
 }
 
 // moment reads a time of an entry. An empty one is the zero time: no beginning or no end.

@@ -101,11 +101,11 @@ func readRegular(path string) ([]byte, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxFileBytes+1))
-	if err != nil {
+	data := bytes.NewBuffer(make([]byte, 0, min(info.Size(), MaxFileBytes)+bytes.MinRead))
+	if _, err := data.ReadFrom(io.LimitReader(f, MaxFileBytes+1)); err != nil {
 		return nil, nil, err
 	}
-	return data, info, nil // data is not nil, which would mean that there is no file
+	return data.Bytes(), info, nil // it is not nil, which would mean that there is no file
 }
 
 // updateBudget limits one Update, including the wait for the lock.

@@ -129,6 +129,9 @@ func notATime(s, forms string) error {
 
 // atoi reads a few digits that a pattern has found; "" is 0.
 func atoi(s string) int {
+	if s == "" {
+		return 0 // most dates have no seconds, and an error costs more than a number
+	}
 	n, _ := strconv.Atoi(s)
 	return n
 }

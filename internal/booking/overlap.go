@@ -18,20 +18,27 @@ func (r *reading) overlaps() {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b *Booking) int { return a.From.Compare(b.From) })
-	begun := map[slot]latest{}
-	for _, b := range list {
-		own, whole, any := slot{b.Host, b.Target}, slot{b.Host, Target{All: true, Index: -1}}, slot{b.Host, Target{Index: -1}}
-		with := []slot{own, whole}
-		if b.Target.All {
-			with = []slot{any}
+	begun := map[slot]*latest{}
+	of := func(host string, target Target) *latest {
+		s := slot{host, target}
+		if begun[s] == nil {
+			begun[s] = &latest{}
 		}
-		for _, s := range with {
-			if other := begun[s].overlapping(b); other != nil {
+		return begun[s]
+	}
+	for _, b := range list {
+		own, any := of(b.Host, b.Target), of(b.Host, Target{Index: -1})
+		with := []*latest{own, of(b.Host, Target{All: true, Index: -1})}
+		if b.Target.All {
+			with = []*latest{any}
+		}
+		for _, l := range with {
+			if other := l.overlapping(b); other != nil {
 				r.overlap(other, b)
 			}
 		}
-		begun[own] = begun[own].with(b)
-		begun[any] = begun[any].with(b)
+		own.add(b)
+		any.add(b)
 	}
 }
 
@@ -39,7 +46,7 @@ func (r *reading) overlaps() {
 type latest struct{ top, other *Booking }
 
 // overlapping returns a booking of somebody else that is in force when b begins.
-func (l latest) overlapping(b *Booking) *Booking {
+func (l *latest) overlapping(b *Booking) *Booking {
 	for _, have := range []*Booking{l.top, l.other} {
 		if have != nil && !samePerson(*have, *b) && !have.OverAt(b.From) {
 			return have
@@ -48,20 +55,19 @@ func (l latest) overlapping(b *Booking) *Booking {
 	return nil
 }
 
-func (l latest) with(b *Booking) latest {
+func (l *latest) add(b *Booking) {
 	switch {
 	case l.top == nil:
-		return latest{b, nil}
+		l.top = b
 	case samePerson(*l.top, *b):
 		if endsLater(b, l.top) {
 			l.top = b
 		}
 	case endsLater(b, l.top):
-		return latest{b, l.top}
+		l.top, l.other = b, l.top
 	case l.other == nil || endsLater(b, l.other):
 		l.other = b
 	}
-	return l
 }
 
 // endsLater reports whether a ends after b.

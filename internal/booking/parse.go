@@ -77,7 +77,7 @@ type reading struct {
 	hosts map[string]*hujson.Value // the value that counts for a host
 	slots map[slot]*hujson.Value   // the value that counts for a target
 	ids   map[string]int           // by ID: index in found
-	same  map[string]int           // by derived ID: how many bookings have it
+	same  map[string]int           // by derived ID that is taken: how many bookings have asked for it since
 	full  bool                     // there are more bookings than are read
 	more  bool                     // there are more problems than are reported
 }
@@ -182,11 +182,18 @@ func text(v *hujson.Value) string {
 		return ""
 	}
 	literal, ok := v.Value.(hujson.Literal)
-	switch {
-	case !ok || literal.Kind() != '"':
+	if !ok || literal.Kind() != '"' {
 		return ""
-	case utf8.Valid(literal) && bytes.IndexByte(literal, '\\') < 0: // there is nothing to decode
-		return string(literal[1 : len(literal)-1])
+	}
+
+	plain := literal[1 : len(literal)-1]
+	for _, field := range fields() {
+		if string(plain) == field { // most of the texts of a large file, without a copy of each
+			return field
+		}
+	}
+	if utf8.Valid(plain) && bytes.IndexByte(plain, '\\') < 0 { // there is nothing to decode
+		return string(plain)
 	}
 	return literal.String()
 }
@@ -377,7 +384,7 @@ func (r *reading) finish() {
 	slices.SortStableFunc(r.found, func(a, b *found) int {
 		return inOrder(&a.Booking, &b.Booking)
 	})
-	r.ids, r.same = make(map[string]int, len(r.found)), make(map[string]int, len(r.found))
+	r.ids, r.same = make(map[string]int, len(r.found)), map[string]int{}
 	for i, f := range r.found {
 		first, taken := r.ids[f.ID]
 		switch other := r.found[first]; {
@@ -426,13 +433,13 @@ func inOrder(a, b *Booking) int {
 func (r *reading) newID(b Booking) string {
 	derived := derivedID(b)
 	id := derived
-	for taken := true; taken; {
-		if r.same[derived]++; r.same[derived] > 1 {
-			id = derived + "-" + strconv.Itoa(r.same[derived])
+	for {
+		if _, taken := r.ids[id]; !taken {
+			return id
 		}
-		_, taken = r.ids[id]
+		r.same[derived]++
+		id = derived + "-" + strconv.Itoa(r.same[derived]+1)
 	}
-	return id
 }
 
 // Named returns the bookings that an ID means: one, all of an entry for several GPUs, or several
@@ -447,12 +454,18 @@ func (c *Calendar) Named(id string) []Booking {
 
 // derivedID makes an ID of the content of an entry, wherever it moves in the file.
 func derivedID(b Booking) string {
-	stamp := func(t time.Time) string {
-		if t.IsZero() {
-			return ""
-		}
-		return t.UTC().Format(time.RFC3339)
+	content := make([]byte, 0, 128)
+	for _, part := range []string{b.Host, b.Target.String(), b.Written} {
+		content = append(append(content, part...), 0)
 	}
-	sum := sha256.Sum256([]byte(strings.Join([]string{b.Host, b.Target.String(), b.Written, stamp(b.From), stamp(b.Until)}, "\x00")))
+	if !b.From.IsZero() {
+		content = b.From.UTC().AppendFormat(content, time.RFC3339)
+	}
+	content = append(content, 0)
+	if !b.Until.IsZero() {
+		content = b.Until.UTC().AppendFormat(content, time.RFC3339)
+	}
+
+	sum := sha256.Sum256(content)
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:5]))
 }
