@@ -8,6 +8,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"gpuboard/sitegen/data"
 	"gpuboard/sitegen/render"
 )
 
@@ -35,11 +36,11 @@ func mayHaveGzip(name string) bool {
 }
 
 // gzipLevel is the level of compression of a file. Everybody loads the front page.
-// The files of one host change with every snapshot and are read seldom. Level 5
+// The files of one host change with every snapshot and are read seldom, and so is the list of all bookings. Level 5
 // makes other files within 6 % as small as level 6, in a third of the time.
 func gzipLevel(name string) int {
 	switch {
-	case strings.HasPrefix(name, "hosts/") || strings.HasPrefix(name, "api/v1/hosts/"):
+	case strings.HasPrefix(name, "hosts/"), strings.HasPrefix(name, data.HostsDir), name == data.BookingsPath:
 		return 1
 	case name == "index.html":
 		return gzip.BestCompression

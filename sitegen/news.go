@@ -2,12 +2,13 @@ package sitegen
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"time"
+
+	json "github.com/go-json-experiment/json/v1" // reads large files in half the time
 
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/board"

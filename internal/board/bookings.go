@@ -1,7 +1,6 @@
 package board
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -148,7 +147,10 @@ func (m *merger) bookings() []Booking {
 		}
 	}
 	slices.SortStableFunc(current, func(x, y *booking.Booking) int {
-		return cmp.Or(x.From.Compare(y.From), NaturalCompare(x.Host, y.Host))
+		if order := x.From.Compare(y.From); order != 0 {
+			return order
+		}
+		return NaturalCompare(x.Host, y.Host)
 	})
 	list := make([]Booking, len(current))
 	for i, b := range current {
@@ -159,19 +161,21 @@ func (m *merger) bookings() []Booking {
 
 // BookingsByHost returns the bookings of each host, in the order of the board.
 func (b *Board) BookingsByHost() map[string][]*Booking {
-	return b.bookingsBy(func(bk *Booking) string { return bk.Host })
-}
-
-// BookingsByName returns the bookings of each person, in the order of the board.
-func (b *Board) BookingsByName() map[string][]*Booking {
-	return b.bookingsBy(func(bk *Booking) string { return bk.Name })
-}
-
-func (b *Board) bookingsBy(key func(*Booking) string) map[string][]*Booking {
 	booked := map[string][]*Booking{}
 	for i := range b.Bookings {
-		of := key(&b.Bookings[i])
-		booked[of] = append(booked[of], &b.Bookings[i])
+		bk := &b.Bookings[i]
+		booked[bk.Host] = append(booked[bk.Host], bk)
+	}
+	return booked
+}
+
+// BookingsByName returns the bookings of each person who is a key of names, in the order of the board.
+func (b *Board) BookingsByName(names map[string]string) map[string][]*Booking {
+	booked := map[string][]*Booking{}
+	for i := range b.Bookings {
+		if bk := &b.Bookings[i]; names[bk.Name] != "" {
+			booked[bk.Name] = append(booked[bk.Name], bk)
+		}
 	}
 	return booked
 }
@@ -179,7 +183,7 @@ func (b *Board) bookingsBy(key func(*Booking) string) map[string][]*Booking {
 // strayBookings are the problems of bookings for no host or GPU on the board. All are
 // accepted for a host whose driver did not answer in full.
 func (m *merger) strayBookings(b *Board) []snapshot.Problem {
-	fleet := b.Fleet()
+	fleet := booking.Fleet{Hosts: b.knownHosts()}
 	for name := range fleet.Hosts {
 		if snap := m.facts(name).snap; snap == nil || !snap.GPUsComplete {
 			fleet.Hosts[name] = booking.KnownHost{}
@@ -191,7 +195,17 @@ func (m *merger) strayBookings(b *Board) []snapshot.Problem {
 // Fleet is what bookings are checked against: the hosts of a board with their
 // GPUs, and the number that the GPU of each of its bookings has now.
 func (b *Board) Fleet() booking.Fleet {
-	f := booking.Fleet{Hosts: map[string]booking.KnownHost{}, Cards: map[string]int{}}
+	f := booking.Fleet{Hosts: b.knownHosts(), Cards: map[string]int{}}
+	for i := range b.Bookings {
+		if bk := &b.Bookings[i]; bk.ID != "" && len(bk.GPUs) == 1 {
+			f.Cards[bk.Host+"/"+bk.ID] = bk.GPUs[0]
+		}
+	}
+	return f
+}
+
+func (b *Board) knownHosts() map[string]booking.KnownHost {
+	hosts := make(map[string]booking.KnownHost, len(b.Hosts))
 	for i := range b.Hosts {
 		h := &b.Hosts[i]
 		known := booking.KnownHost{UUIDs: map[string]int{}}
@@ -203,12 +217,7 @@ func (b *Board) Fleet() booking.Fleet {
 				known.Incomplete = true
 			}
 		}
-		f.Hosts[h.Name] = known
+		hosts[h.Name] = known
 	}
-	for i := range b.Bookings {
-		if bk := &b.Bookings[i]; bk.ID != "" && len(bk.GPUs) == 1 {
-			f.Cards[bk.Host+"/"+bk.ID] = bk.GPUs[0]
-		}
-	}
-	return f
+	return hosts
 }

@@ -100,15 +100,25 @@ func (m *merger) outdated(b *booking.Booking) bool {
 
 // keepCards keeps the cards of bookings whose host is not on the board, or that cannot be read now.
 func (m *merger) keepCards() {
+	var unseen []string // of the keys that were known
+	for key := range m.Marks.Bookings {
+		if m.next.Bookings[key] == "" {
+			unseen = append(unseen, key)
+		}
+	}
+	if len(unseen) == 0 {
+		return
+	}
+
 	standing := map[string]bool{}
 	for i := range m.booked {
 		if b := &m.booked[i]; byNumber(b) && !m.outdated(b) {
 			standing[bookingKey(b)] = true
 		}
 	}
-	for key, uuid := range m.Marks.Bookings {
-		if m.next.Bookings[key] == "" && (standing[key] || m.Calendar.Broken) && len(m.next.Bookings) < booking.MaxBookings {
-			m.next.Bookings[key] = uuid
+	for _, key := range unseen {
+		if (standing[key] || m.Calendar.Broken) && len(m.next.Bookings) < booking.MaxBookings {
+			m.next.Bookings[key] = m.Marks.Bookings[key]
 		}
 	}
 }

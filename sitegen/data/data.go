@@ -35,10 +35,7 @@ const (
 // depend on when they were generated, so a host without news is not rewritten.
 func Files(in render.Input) error {
 	in.Site = in.Site.WithDefaults()
-	texts, err := newBookingTexts(in)
-	if err != nil {
-		return err
-	}
+	texts := newBookingTexts(in)
 	hosts, err := hostFiles(in, texts)
 	if err != nil {
 		return err

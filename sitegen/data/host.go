@@ -134,31 +134,6 @@ func appendSteps[T any](b []byte, h *board.Host, of func(*board.GPU) []T, value 
 	return b
 }
 
-type bookingDoc struct {
-	ID      safe      `json:"id"`
-	Host    safe      `json:"host"`
-	GPUs    []int     `json:"gpus"` // empty for the whole host
-	UUID    string    `json:"uuid"`
-	Name    safe      `json:"name"`
-	From    time.Time `json:"from"`  // null for one that has no start of its own
-	Until   time.Time `json:"until"` // null for one that is open-ended
-	Comment safe      `json:"comment"`
-	Kind    safe      `json:"kind"`
-	By      string    `json:"by"`
-	Active  bool      `json:"active"`
-	Expired bool      `json:"expired"`
-	Forced  bool      `json:"forced"`
-	Slice   *int      `json:"mig_device"`
-}
-
-func bookingOf(b *board.Booking) bookingDoc {
-	return bookingDoc{
-		ID: safe(b.ID), Host: safe(b.Host), GPUs: b.GPUs, UUID: b.UUID, Name: safe(b.Name), From: b.From, Until: b.Until,
-		Comment: safe(b.Comment), Kind: safe(b.Kind), By: b.By, Active: b.Active, Expired: b.Expired, Forced: b.Forced,
-		Slice: b.Slice,
-	}
-}
-
 // hostsFile is the list of hosts without their GPUs: the small file to poll.
 func hostsFile(in render.Input) []byte {
 	type host struct {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	ics "github.com/arran4/golang-ical"
@@ -18,18 +19,26 @@ import (
 	"gpuboard/sitegen/render"
 )
 
+// maxEvents is how many bookings a calendar has. Programs that show calendars fetch all of one each time, and become
+// slow with tens of thousands.
+const maxEvents = 2000
+
 // bookingTexts are the bookings of a board as they stand in files. A booking stands in several
 // calendars and in several documents, and is written once for all of them.
 type bookingTexts struct {
 	title string // of the site
+	now   time.Time
 	all   []*board.Booking
-	of    map[*board.Booking]bookingText
+	of    map[*board.Booking]*bookingText
 }
 
-// A bookingText is one of them: as an event, and as JSON.
+// A bookingText is one of them: as JSON, and as an event once a calendar has it.
 type bookingText struct {
-	event icsEvent
 	json  []byte
+	uid   string
+	once  sync.Once
+	event icsEvent
+	err   error
 }
 
 // An icsEvent is the event of a booking as it stands in files.
@@ -47,49 +56,53 @@ func (e icsEvent) SerializeTo(w io.Writer, _ *ics.SerializationConfiguration) er
 	return err
 }
 
-// newBookingTexts writes the events and documents of a board's bookings. UIDs and stamps come from the booking
-// alone: an unchanged booking is an unchanged event, and one that is extended
+// newBookingTexts writes the documents of a board's bookings, and names their events. UIDs and stamps come from the
+// booking alone: an unchanged booking is an unchanged event, and one that is extended
 // stays the same event in whoever's calendar it is.
-func newBookingTexts(in render.Input) (*bookingTexts, error) {
-	b := in.Board
-	uids, seen := make([]string, len(b.Bookings)), make(map[string]int, len(b.Bookings))
-	for i := range b.Bookings {
-		uid := icsID(b.Bookings[i].ID)
-		seen[uid]++
-		if n := seen[uid]; n > 1 {
-			uid += "-" + strconv.Itoa(n)
-		}
-		uids[i] = uid
+func newBookingTexts(in render.Input) *bookingTexts {
+	bookings := in.Board.Bookings
+	t := &bookingTexts{
+		title: in.Site.Title, now: in.Board.GeneratedAt, of: make(map[*board.Booking]*bookingText, len(bookings)),
 	}
+	seen, texts := make(map[string]int, len(bookings)), make([]bookingText, len(bookings))
+	var doc []byte
+	for i := range bookings {
+		b, text := &bookings[i], &texts[i]
+		text.uid = icsID(b.ID)
+		seen[text.uid]++
+		if n := seen[text.uid]; n > 1 {
+			text.uid += "-" + strconv.Itoa(n)
+		}
 
-	written := make([]bookingText, len(b.Bookings))
-	lines := &ics.SerializationConfiguration{MaxLength: 75, PropertyMaxLength: 75, NewLine: "\r\n"}
-	err := render.InParallel(len(b.Bookings), func(i int) error {
-		bk := &b.Bookings[i]
-		e := ics.NewEvent(uids[i] + "@gpuboard")
+		doc = new(bookingOf(b)).appendTo(doc[:0])
+		text.json = bytes.Clone(doc)
+		t.all = append(t.all, b)
+		t.of[b] = text
+	}
+	return t
+}
+
+// event is the event of a booking. Calendars of several hosts are written at the same time.
+func (t *bookingTexts) event(b *board.Booking) (icsEvent, error) {
+	text := t.of[b]
+	text.once.Do(func() {
+		e := ics.NewEvent(text.uid + "@gpuboard")
 		e.Properties = slices.Grow(e.Properties, 9) // those of [fillEvent]
-		fillEvent(e, bk, b.GeneratedAt)
+		fillEvent(e, b, t.now)
 		var out bytes.Buffer
-		if err := e.SerializeTo(&out, lines); err != nil {
-			return fmt.Errorf("writing the event of booking %s: %w", bk.ID, err)
-		}
-		written[i] = bookingText{out.Bytes(), encode(new(bookingOf(bk)))}
-		return nil
+		lines := &ics.SerializationConfiguration{MaxLength: 75, PropertyMaxLength: 75, NewLine: "\r\n"}
+		text.err = e.SerializeTo(&out, lines)
+		text.event = out.Bytes()
 	})
-
-	t := &bookingTexts{title: in.Site.Title, of: make(map[*board.Booking]bookingText, len(b.Bookings))}
-	for i := range b.Bookings {
-		t.all = append(t.all, &b.Bookings[i])
-		t.of[&b.Bookings[i]] = written[i]
-	}
-	return t, err
+	return text.event, text.err
 }
 
 // shared are the calendars of all bookings and of each person who uses or has
 // booked anything, as [render.People] says. A calendar without bookings is published all the same, so that
 // subscribing to it works before the first.
 func (t *bookingTexts) shared(b *board.Board) ([]render.File, error) {
-	people, byUser := render.People(b), b.BookingsByName()
+	people := render.People(b)
+	byUser := b.BookingsByName(people)
 	file, err := t.file("bookings.ics", "bookings", t.all)
 	files := []render.File{file}
 	for _, name := range slices.Sorted(maps.Keys(people)) {
@@ -101,15 +114,25 @@ func (t *bookingTexts) shared(b *board.Board) ([]render.File, error) {
 	return files, err
 }
 
-// file is the calendar of some of the board's bookings.
+// file is the calendar of some of the board's bookings. Of too many, it has those that are not over and begin first,
+// and says how many are left out.
 func (t *bookingTexts) file(path, of string, bookings []*board.Booking) (render.File, error) {
 	cal := ics.NewCalendarFor("gpuboard")
 	cal.SetMethod(ics.MethodPublish)
 	cal.SetXWRCalName(snapshot.Text(t.title+": "+of, snapshot.MaxTextBytes))
+	if all := len(bookings); all > maxEvents {
+		bookings = slices.DeleteFunc(slices.Clone(bookings), func(b *board.Booking) bool { return b.Expired })
+		bookings = bookings[:min(len(bookings), maxEvents)]
+		cal.SetXWRCalDesc(fmt.Sprintf("%d bookings are left out: those that are over, and those that begin last.",
+			all-len(bookings)))
+	}
 	cal.SetXPublishedTTL("PT15M")
 	size := 512 // of the head
 	for _, b := range bookings {
-		event := t.of[b].event
+		event, err := t.event(b)
+		if err != nil {
+			return render.File{}, fmt.Errorf("writing the event of booking %s: %w", b.ID, err)
+		}
 		cal.Components = append(cal.Components, event)
 		size += len(event)
 	}

@@ -2,6 +2,7 @@ package data
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -141,13 +142,45 @@ func TestCalendarIdentity(t *testing.T) {
 	}
 }
 
+// A calendar of too many bookings has those that are not over and begin first, and says how many it has not. JSON has
+// all of them.
+func TestCalendarsAreBounded(t *testing.T) {
+	b := &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{{Name: "atlas"}}}
+	const over, all = 10, maxEvents + 30
+	for i := range all {
+		from := boardtest.Now.Add(time.Duration(i-over) * time.Hour)
+		b.Bookings = append(b.Bookings, board.Booking{
+			ID: fmt.Sprintf("id%d", i), Host: "atlas", Name: "ada", From: from, Until: from.Add(time.Hour), Expired: i < over,
+		})
+	}
+	files := apiData(t, render.Input{Board: b})
+	for _, path := range []string{"bookings.ics", "hosts/atlas.ics", "users/ada.ics"} {
+		events := icsParse(t, files[path])
+		first, last := fmt.Sprintf("id%d@gpuboard", over), fmt.Sprintf("id%d@gpuboard", over+maxEvents-1)
+		if len(events) != maxEvents || events[first] == nil || events[last] == nil {
+			t.Errorf("%s has %d events, want %d from %s to %s", path, len(events), maxEvents, first, last)
+		}
+		said := fmt.Sprintf("X-WR-CALDESC:%d bookings are left out", all-maxEvents)
+		if !strings.Contains(string(files[path]), said) {
+			t.Errorf("%s does not say %q", path, said)
+		}
+	}
+	for _, path := range []string{BookingsPath, HostsDir + "atlas.json"} {
+		if n := strings.Count(string(files[path]), `"id":"id`); n != all {
+			t.Errorf("%s has %d bookings, want %d", path, n, all)
+		}
+	}
+
+	b.Bookings = b.Bookings[:maxEvents]
+	content := string(apiData(t, render.Input{Board: b})["bookings.ics"])
+	if strings.Contains(content, "CALDESC") || !strings.Contains(content, "UID:id0@") {
+		t.Errorf("a calendar of %d bookings lacks some", maxEvents)
+	}
+}
+
 // calendarOf is the calendar of all bookings of a board.
 func calendarOf(now time.Time, bookings ...board.Booking) ([]byte, error) {
 	b := &board.Board{GeneratedAt: now, Bookings: bookings}
-	cals, err := newBookingTexts(render.Input{Board: b})
-	if err != nil {
-		return nil, err
-	}
-	files, err := cals.shared(b)
+	files, err := newBookingTexts(render.Input{Board: b}).shared(b)
 	return files[0].Content, err
 }

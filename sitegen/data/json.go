@@ -71,10 +71,15 @@ func marshalNumber(enc *jsontext.Encoder, f float64) error {
 }
 
 func marshalTime(enc *jsontext.Encoder, t time.Time) error {
+	return enc.WriteValue(appendTime(enc.AvailableBuffer(), t))
+}
+
+// appendTime writes a time as a value of JSON.
+func appendTime(b []byte, t time.Time) []byte {
 	if t.IsZero() {
-		return enc.WriteToken(jsontext.Null)
+		return append(b, "null"...)
 	}
-	return enc.WriteToken(jsontext.String(t.UTC().Format("2006-01-02T15:04:05.999Z07:00")))
+	return append(t.UTC().Truncate(time.Millisecond).AppendFormat(append(b, '"'), time.RFC3339Nano), '"')
 }
 
 // An object has these members, in this order.

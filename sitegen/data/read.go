@@ -132,7 +132,7 @@ func (p *Published) JSON() []byte {
 // HostJSON writes a host of a board in the shape of api/v1/hosts/<host>.json,
 // with those of the board's bookings that are for it.
 func HostJSON(b *board.Board, h *board.Host) []byte {
-	bookings := docsOf(b.BookingsByHost()[h.Name], func(bk **board.Booking) []byte { return encode(new(bookingOf(*bk))) })
+	bookings := docsOf(b.BookingsByHost()[h.Name], func(bk **board.Booking) []byte { return new(bookingOf(*bk)).appendTo(nil) })
 	return hostFile(h, hostFields(h), bookings)
 }
 

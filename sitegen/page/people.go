@@ -85,7 +85,7 @@ func (v *view) userPages() error {
 	for i := range b.Users {
 		users[b.Users[i].Name] = &b.Users[i]
 	}
-	bookings := b.BookingsByName()
+	bookings := b.BookingsByName(v.people)
 	var uses map[string][]templates.Window
 	if v.in.History != nil {
 		uses = v.pastUse(v.in.History.Fleet)
