@@ -405,7 +405,7 @@ func TestGroupSaysWhatIsFree(t *testing.T) {
 	}
 	in.Board.Hosts[0].GPUs[3].State, in.Board.Hosts[4].GPUs[0].State = board.Free, board.Free
 	boardtest.Finish(in.Board)
-	for _, want := range []string{"Rack 1H100 13 hosts 2 free", "H100 13 hosts 2 free"} {
+	for _, want := range []string{"Rack 1 H100 13 hosts 2 free", "H100 13 hosts 2 free"} {
 		files := pages(t, in)
 		got := textOf(byID(parse(t, files[len(files)-1]), "_group0"))
 		if !strings.HasPrefix(strings.Join(strings.Fields(got), " "), want) {

@@ -24,7 +24,7 @@ func TestBudgets(t *testing.T) {
 	}
 	for _, f := range pages(t, boardtest.Lab()) {
 		if strings.HasPrefix(f.Path, "assets/") {
-			if n := zipped(t, f.Content); n > 12<<10 {
+			if n := zipped(t, f.Content); n > 14<<10 {
 				t.Errorf("%s is %d bytes gzipped", f.Path, n)
 			}
 		}
