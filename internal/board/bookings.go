@@ -48,7 +48,7 @@ func (m *merger) schedule(g *GPU) *schedule {
 	coming := selected(all, func(b *booking.Booking) bool { return b.From.After(m.Now) })
 	s := &schedule{
 		holders:  selected(all, func(b *booking.Booking) bool { return b.ActiveAt(m.at) && forWork(b) }),
-		freeFrom: freeFrom(slices.Concat(active, coming)),
+		freeFrom: FreeFrom(slices.Concat(active, coming)),
 	}
 	if len(coming) > 0 {
 		s.next = new(m.shown(coming[0]))
@@ -100,8 +100,8 @@ func selected(list []*booking.Booking, keep func(*booking.Booking) bool) (out []
 	return out
 }
 
-// freeFrom is the end of the bookings that follow each other, by start; zero if one is open-ended.
-func freeFrom(chain []*booking.Booking) time.Time {
+// FreeFrom is the end of the bookings that follow each other, by start; zero if one is open-ended.
+func FreeFrom(chain []*booking.Booking) time.Time {
 	var end time.Time
 	for i, b := range chain {
 		if i > 0 && b.From.After(end) {

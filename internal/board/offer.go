@@ -57,11 +57,40 @@ func (w *Wish) Offer(b *Board, cal *booking.Calendar, now time.Time) Offer {
 	open := w.openFrom(all, begin, func(g *GPU) bool {
 		return g.State != Lost && !g.Missing && (!soon || g.State == Free)
 	})
-	o := Offer{Units: Pick(open, w.GPUs, w.OneHost, true), Fit: len(all), Open: len(open)}
+	o := Offer{Units: w.pick(open), Fit: len(all), Open: len(open)}
 	if o.Units == nil && o.Fit >= w.GPUs {
 		o.Next = w.next(all, begin)
 	}
 	return o
+}
+
+// Moved returns the same wish for as long from another time on, in whole minutes, as people write it.
+func (w *Wish) Moved(from time.Time) Wish {
+	moved := *w
+	moved.From = booking.WholeMinute(from)
+	if !w.Until.IsZero() {
+		moved.Until = moved.From.Add(w.Until.Sub(w.From))
+	}
+	return moved
+}
+
+// pick takes as many GPUs as are wanted, of one model if there are enough of one: who wants several wants them alike.
+func (w *Wish) pick(open []Unit) []Unit {
+	var models []string
+	for _, u := range open {
+		if !slices.Contains(models, u.GPU.Name) {
+			models = append(models, u.GPU.Name)
+		}
+	}
+	for _, oneHost := range []bool{true, w.OneHost} {
+		for _, model := range models {
+			alike := slices.DeleteFunc(slices.Clone(open), func(u Unit) bool { return u.GPU.Name != model })
+			if units := Pick(alike, w.GPUs, oneHost, true); units != nil && w.GPUs > 1 {
+				return units
+			}
+		}
+	}
+	return Pick(open, w.GPUs, w.OneHost, true)
 }
 
 // openFrom returns the GPUs that nobody has booked from begin on, for as long as is wanted.

@@ -201,3 +201,28 @@ func TestJobs(t *testing.T) {
 		}
 	}
 }
+
+// TestOffersAlike: who wants several is offered such of one model, where there are enough of one.
+func TestOffersAlike(t *testing.T) {
+	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	b := &Board{GeneratedAt: now}
+	for i, models := range [][]string{{"H100", "A10"}, {"A10", "H100", "H100"}, {"A10"}} {
+		h := Host{Name: string(rune('a' + i))}
+		for i, model := range models {
+			h.GPUs = append(h.GPUs, GPU{GPU: snapshot.GPU{Index: i, Name: model}, State: Free})
+		}
+		b.Hosts = append(b.Hosts, h)
+	}
+	for _, tt := range []struct {
+		gpus    int
+		oneHost bool
+		want    string
+	}{
+		{2, false, "[b:1 b:2]"}, {3, false, "[b:1 b:2 a:0]"}, {3, true, "[b:0 b:1 b:2]"}, {4, false, "[b:0 b:1 b:2 a:0]"},
+	} {
+		w := Wish{GPUs: tt.gpus, OneHost: tt.oneHost, From: now, Until: now.Add(time.Hour)}
+		if got := fmt.Sprint(w.Offer(b, &booking.Calendar{}, now).Units); got != tt.want {
+			t.Errorf("%d GPUs, on one host %t: %s, want %s", tt.gpus, tt.oneHost, got, tt.want)
+		}
+	}
+}

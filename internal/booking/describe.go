@@ -46,6 +46,14 @@ func EndText(until time.Time) string {
 	return until.Format(time.RFC3339)
 }
 
+// WholeMinute is the first whole minute that is not before a moment: people write no seconds.
+func WholeMinute(t time.Time) time.Time {
+	if whole := t.Truncate(time.Minute); whole.Before(t) {
+		return whole.Add(time.Minute)
+	}
+	return t
+}
+
 // span is the length of a period in days of the calendar. Both times are in the same zone.
 func span(from, until time.Time) string {
 	days := int(until.Sub(from) / (24 * time.Hour))
