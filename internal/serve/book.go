@@ -144,10 +144,11 @@ func (d *bookingForm) public(w http.ResponseWriter, r *http.Request, name string
 // A visit is one request of one person.
 type visit struct {
 	booking.Policy
-	board *board.Board
-	query url.Values
-	pages *page.BookPages // in the language that is asked for
-	page  page.Book
+	board   *board.Board
+	query   url.Values
+	pages   *page.BookPages // in the language that is asked for
+	page    page.Book
+	instead bool // somebody else was faster, and something else is offered
 }
 
 // visit reads what a request is about. It is nil if the board does not have such a place.
@@ -210,7 +211,7 @@ func (d *bookingForm) fill(v *visit, q url.Values) {
 func (d *bookingForm) show(w http.ResponseWriter, v *visit, status int) {
 	p := &v.page
 	v.Person = v.Aliases.Canonical(p.Fields.Name) // whose own jobs are nothing to ask about
-	p.Jobs = v.Jobs(p.At)
+	p.Jobs = v.Jobs(v.begun())
 	v.Person = v.Login
 
 	cal := d.File().Load(v.Options()).On(v.Fleet)
@@ -235,6 +236,9 @@ func (d *bookingForm) show(w http.ResponseWriter, v *visit, status int) {
 	}
 	p.Released = v.query.Has("released")
 	v.readFreed()
+	if v.instead {
+		v.offerInstead(cal)
+	}
 	p.Active = slices.DeleteFunc(slices.Clone(cal.Bookings), func(b booking.Booking) bool { return !b.ActiveAt(v.Now) })
 	if len(p.At) == 0 && p.Fields.GPUs != "" && p.Say == "" {
 		if err := d.offer(v, cal); err != nil {
@@ -242,6 +246,9 @@ func (d *bookingForm) show(w http.ResponseWriter, v *visit, status int) {
 			v.refuse(why)
 			status = why.status
 		}
+	}
+	if p.Say == "" {
+		v.propose()
 	}
 	if cal.Broken && (p.Say == "" || p.Say == "broken") {
 		p.Say, p.Detail = "broken", cal.Mistake()
@@ -307,6 +314,7 @@ func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
 			why = &refusal{status: http.StatusConflict, say: "broken"}
 		}
 		v.refuse(why)
+		v.instead = action == "book" && why.say == "conflict"
 		if why.status == http.StatusServiceUnavailable {
 			later(w, time.Second)
 		}

@@ -246,19 +246,16 @@ func (p *BookPages) offer(b Book) *templates.BookOffer {
 	}
 	shown.Where, shown.Action = p.where(b.Board, places), p.places(places)
 	if !o.Next.IsZero() {
-		from := o.Next
-		if !from.Equal(from.Truncate(time.Minute)) {
-			from = from.Truncate(time.Minute).Add(time.Minute)
-		}
+		then := w.Moved(o.Next)
 		q := url.Values{
 			"gpus": {b.Fields.GPUs}, "model": {b.Fields.Model}, "memory": {b.Fields.Memory}, "name": {b.Fields.Name},
-			"comment": {b.Fields.Comment}, "from": {from.In(p.words.zone).Format(layout)}, "until": {"never"},
+			"comment": {b.Fields.Comment}, "from": {then.From.In(p.words.zone).Format(layout)}, "until": {"never"},
 		}
 		if b.Fields.OneHost {
 			q.Set("one-host", "1")
 		}
 		if !w.Until.IsZero() {
-			q.Set("until", from.Add(w.Until.Sub(w.From)).In(p.words.zone).Format(layout))
+			q.Set("until", then.Until.In(p.words.zone).Format(layout))
 		}
 		shown.Next, shown.NextHref = p.words.near(o.Next, b.Now), p.Address(q)
 	}
