@@ -47,11 +47,13 @@ func Scripts() []Script {
 			"script/tools.js", "script/renew.js", "script/keys.js", "script/start.js",
 		}, true},
 		{"book", []string{
-			"script/bookwords.js", "script/times.js", "script/command.js", "script/panel.js", "script/book.js",
+			"script/bookwords.js", "script/times.js", "script/command.js", "script/panel.js", "script/deliver.js",
+			"script/you.js", "script/book.js",
 		}, true},
 		{"several", []string{"script/several.js"}, false},
 		{"form", []string{"script/page.js", "script/fetch.js", "script/times.js", "script/form.js"}, false},
 		{"bookings", []string{"script/stamp.js", "script/bookings.js"}, false},
 		{"chart", []string{"script/chart.js"}, false},
+		{"kiosk", []string{"script/kiosk.js"}, false},
 	}
 }

@@ -321,6 +321,28 @@ func TestBrowserPanelsEndWhereTheNextBookingBegins(t *testing.T) {
 	tab.Until("what was typed", `document.querySelector("#b1-0 .bkp [name=until]")?.value === "3d"`)
 }
 
+// TestBrowserKeepsWhoTheViewerIs: without a booking form, somebody says once who they are; their GPUs are then counted
+// and marked, also on the next visit.
+func TestBrowserKeepsWhoTheViewerIs(t *testing.T) {
+	in := fleet(time.Now())
+	in.Board.Hosts[1].GPUs[1].Booking = &in.Board.Bookings[1]
+	site := serve(t, siteDir(t, in), time.Time{})
+	tab := browser.Start(t, 1200, 900)
+	tab.Open(site + "index.html")
+	tab.Until("the question", `document.querySelector("#_mine button")?.textContent === "I am …"`)
+	tab.Do(chromedp.Click("#_mine button"))
+	tab.Do(chromedp.SendKeys("#_mine input", "Mira\r"))
+	for range 2 {
+		tab.Until("how many are hers", `document.querySelector("#_mine a")?.textContent === "Yours: 1 GPU"`)
+		got := tab.Value(`[document.querySelector("#_mine a").search, document.querySelector("#_mine button").textContent,
+			document.querySelectorAll(".gl .ring").length, document.querySelector(".r.mine th").textContent.trim()]`)
+		if got != "?q=Mira,I am Mira,1,1" {
+			t.Errorf("the head and the marks are %s", got)
+		}
+		tab.Open(site + "index.html")
+	}
+}
+
 // manyBookings are bookings of a fleet that go on on several pages: those of day 0 are
 // running, those of day -2 are over, the others begin on their day.
 func manyBookings(in render.Input, days ...int) render.Input {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -49,29 +50,47 @@ func (v *view) panel(h *board.Host, g *board.GPU, ref time.Time, root string) *t
 	if !ok {
 		return nil
 	}
-	p := v.howToBook(h.Name, target.String(), ref, g.FreeUntil, root)
-	for _, b := range v.due(h, g) {
+	due := v.due(h, g)
+	from, start := g.FreeFrom, ref
+	if !from.IsZero() {
+		start = from
+	}
+	var next time.Time
+	for _, b := range slices.Backward(due) {
+		if b.From.After(ref) && !b.From.Before(start) {
+			next = b.From
+		}
+	}
+	p := v.howToBook(h.Name, target.String(), from, start, next, root)
+	for _, b := range due {
 		p.Due = append(p.Due, templates.Due{Name: render.Clean(b.Name), From: iso(b.From), Until: iso(b.Until)})
 	}
 	return p
 }
 
-// howToBook is what to type and to paste, with an example of a time: two days, or until the next
-// booking. A zero next is none.
-func (v *view) howToBook(host, gpu string, ref, next time.Time, root string) *templates.Panel {
+// howToBook is what to type and to paste, with an example of a time: from the end of what is booked now, two days or
+// until the next booking. A zero from is now, which is ref, and a zero next is none.
+func (v *view) howToBook(host, gpu string, from, ref, next time.Time, root string) *templates.Panel {
+	const exact = "2006-01-02T15:04Z07:00"
 	gpu, name := render.Clean(gpu), v.words.T("book.noname")
 	// A day in full, so that the page stays the same until tomorrow.
 	end := ref.In(v.words.zone).AddDate(0, 0, 2)
 	length, date := "--for 2d", end.Format(time.DateOnly)
 	if !next.IsZero() && next.Before(end) {
-		date = next.In(v.words.zone).Format("2006-01-02T15:04Z07:00")
+		date = next.In(v.words.zone).Format(exact)
 		length = "--until " + date
 	}
+	entry := `{ "name": ` + quoted(name)
+	if !from.IsZero() {
+		begin := booking.WholeMinute(from).In(v.words.zone).Format(exact)
+		length = "--from " + begin + " " + length
+		entry += `, "from": ` + quoted(begin)
+	}
+	entry += `, "date": ` + quoted(date) + `, "comment": "" }`
 	return &templates.Panel{
 		Href:    v.book(root),
 		Command: render.Clean(v.in.Site.BookCommand) + " book " + host + ":" + gpu + " " + length + " --name " + name,
-		JSON: quoted(host) + ": { " + quoted(gpu) + `: { "name": ` + quoted(name) + `, "date": ` + quoted(date) +
-			`, "comment": "" } }`,
+		JSON:    quoted(host) + ": { " + quoted(gpu) + ": " + entry + " }",
 	}
 }
 
@@ -87,7 +106,7 @@ func (v *view) bookPlainPage() *templates.BookPlainPage {
 	f.JS = append(f.JS, f.Files+v.js["book"], f.Files+v.js["several"])
 	return &templates.BookPlainPage{
 		Frame: f, Comments: render.Clean(v.in.Site.CommentsPath),
-		Panel:  v.howToBook(host, gpu, v.in.Board.GeneratedAt, time.Time{}, "../"),
+		Panel:  v.howToBook(host, gpu, time.Time{}, v.in.Board.GeneratedAt, time.Time{}, "../"),
 		Models: modelNames(v.in.Board),
 	}
 }

@@ -243,3 +243,30 @@ func TestOwnLookIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestPanelsBeginWhereTheBookingEnds: what the panel of a booked GPU proposes begins when it comes free, and ends where
+// the next booking begins.
+func TestPanelsBeginWhereTheBookingEnds(t *testing.T) {
+	at := func(h int) time.Time { return boardtest.Now.Truncate(time.Minute).Add(time.Duration(h) * time.Hour) }
+	now := board.Booking{ID: "a", Host: "atlas", GPUs: []int{0}, Name: "eva", From: at(-1), Until: at(3), Active: true}
+	next := board.Booking{ID: "b", Host: "atlas", GPUs: []int{0}, Name: "mira", From: at(3), Until: at(5)}
+	last := board.Booking{ID: "c", Host: "atlas", GPUs: []int{0}, Name: "sam", From: at(9), Until: at(11)}
+	in := render.Input{Site: render.Site{Zone: time.UTC}, Board: &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{{
+		Name: "atlas", State: board.Up, SnapshotAt: boardtest.Now,
+		GPUs: []board.GPU{{State: board.Booked, Booking: &now, Next: &next, FreeFrom: at(5)}},
+	}}}}
+	for _, tt := range []struct {
+		bookings []board.Booking
+		want     string
+	}{
+		{[]board.Booking{now, next}, " --for 2d"},
+		{[]board.Booking{now, next, last}, " --until " + at(9).UTC().Format("2006-01-02T15:04Z")},
+	} {
+		in.Board.Bookings = tt.bookings
+		page := string(boardtest.FileOf(t, pages(t, in), "hosts/atlas/index.html").Content)
+		want := "book atlas:0 --from " + at(5).UTC().Format("2006-01-02T15:04Z") + tt.want + " --name NAME<"
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}

@@ -89,7 +89,7 @@ func (v *view) scriptPaths(kind, files string) []string {
 	paths := []string{files + v.js["board"]}
 	for _, name := range map[string][]string{
 		"index": {"book"}, "host": {"book", "chart"}, "bookings": {"bookings"}, "host-history": {"chart"},
-		"history": {"chart"},
+		"history": {"chart"}, "kiosk": {"kiosk"},
 	}[kind] {
 		paths = append(paths, files+v.js[name])
 	}

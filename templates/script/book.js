@@ -1,27 +1,67 @@
 // What the rows say of bookings: one's own can be extended and released from their rows, and
 // what has just been booked is not free, though the board does not have it yet.
-const justBooked = (new URLSearchParams(location.search).get("booked") || "").split(",").filter(Boolean);
-const bookedAt = 1000 * Math.floor(Date.now() / 1000);
-if (justBooked.length > 0) {
+const justBooked = new Set((new URLSearchParams(location.search).get("booked") || "").split(",").filter(Boolean));
+let bookedAt = 1000 * Math.floor(Date.now() / 1000);
+if (justBooked.size > 0) {
   setPageParameters({ booked: "" });
 }
 
-function markOwnRows() {
+// noteBooked takes note of places that have been booked; none means that one has been released.
+function noteBooked(places, released) {
+  bookedAt = 1000 * Math.floor(Date.now() / 1000);
+  if (places.length === 0) {
+    justBooked.delete(released);
+  }
+  places.forEach((place) => justBooked.add(place));
+  markJustBooked();
+}
+
+// isMine reports whether a row's GPU is the viewer's: booked by them now, or used.
+function isMine(row) {
+  const uses = findAll(".w > .p", row).some((person) => isName(person.textContent, viewer()));
+  return uses || findAll(".bkp", row).some((panel) => hasOwn(panel));
+}
+
+function hasOwn(panel) {
   const present = now();
+  return bookingsOf(panel).some((b) => isName(b.name, viewer()) && b.from <= present && b.until > present);
+}
+
+function markOwnRows() {
+  for (const row of findAll(".r")) {
+    row.classList.toggle("mine", isMine(row));
+  }
   for (const panel of findAll(".bkp")) {
-    const own = bookingsOf(panel).some((b) => isOwn(b, wish) && b.from <= present && b.until > present);
+    const own = hasOwn(panel);
     const summary = panel.querySelector("summary");
     const text = own ? bookWords.own : bookWords.book;
     if (summary.textContent !== text) {
       summary.textContent = text;
     }
+    markOwnPanel(panel, own && formServed === true && loggedIn !== "");
   }
 }
 
-const isJustBooked = (host, gpu) => justBooked.includes(host) || justBooked.includes(host + ":" + gpu);
+// markOwnPanel puts a button that releases it beside the panel of one's own booking.
+function markOwnPanel(panel, own) {
+  const cell = panel.parentNode;
+  const button = cell.querySelector(":scope > .release");
+  cell.classList.toggle("own", own);
+  if (own && !button) {
+    panel.before(makeButton("release", bookWords.release, () => {
+      releaseOwn(panel).catch(() => {
+        location.href = addressOf(panel);
+      });
+    }));
+  } else if (!own) {
+    button?.remove();
+  }
+}
+
+const isJustBooked = (host, gpu) => justBooked.has(host) || justBooked.has(host + ":" + gpu);
 
 function markJustBooked() {
-  if (justBooked.length === 0 || Date.parse(root.dataset.built) >= bookedAt) {
+  if (justBooked.size === 0 || Date.parse(root.dataset.built) >= bookedAt) {
     return;
   }
   for (const row of findAll(".r")) {
@@ -56,7 +96,7 @@ function markGlyph(use) {
 
 function markBookings() {
   findForm();
-  markOwnRows();
+  markOwn();
   markJustBooked();
 }
 setups.push(markBookings);

@@ -34,6 +34,7 @@ for (const form of document.forms) {
   form.append(zone);
 }
 for (const field of [from, until]) {
+  field.value = shortTime(field.value);
   addPicker(field, field.dataset.pick);
   field.addEventListener("input", askServer);
 }

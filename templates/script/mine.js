@@ -2,19 +2,23 @@
 const ringGap = 2; // between a sign and its ring, in units of the picture
 const signStep = 18; // as in sitegen/page/signs.go
 
-function markOwn() {
+// markOwnSigns marks the GPUs of a person, and returns how many there are.
+function markOwnSigns(person) {
   if (pageKind !== "index") {
-    return;
+    return 0;
   }
-  const name = (recall("name") || "").trim().toLowerCase();
+  const name = person.toLowerCase();
+  let mine = 0;
   for (const host of hosts) {
     const own = host.signs.map(({ gpus }) => name !== "" && gpus.some((gpu) => isHeldBy(gpu, name)));
+    mine += host.gpus.filter((gpu) => name !== "" && isHeldBy(gpu, name)).length;
     unmarkLine(host.line);
     if (own.includes(true)) {
       drawRings(host.line.querySelector(".gl"), own);
       markName(host.line.querySelector(".us"), name);
     }
   }
+  return mine;
 }
 
 // isHeldBy reports whether somebody uses or has booked a GPU.
@@ -30,6 +34,7 @@ function unmarkLine(line) {
   }
 }
 
+// drawRings draws them into the signs of a host, which has none where its rows are on the page.
 function drawRings(picture, own) {
   for (let from = 0; from < own.length; from++) {
     if (!own[from]) {
@@ -39,7 +44,7 @@ function drawRings(picture, own) {
     while (own[to]) {
       to++;
     }
-    picture.append(makeSVG("rect", {
+    picture?.append(makeSVG("rect", {
       class: "ring",
       x: signStep * from - ringGap,
       y: -ringGap,

@@ -3,14 +3,15 @@
 // counts for all panels. A renewal of the page leaves open ones as they are.
 const {
   words, root, online, setups, byID, findAll, makeElement, makeButton, makeSVG, recall,
-  remember, setParameters, setPageParameters, request, fetchPage, adopt, labelCopyButton, schedule, delivered, markOwn,
-  signOf,
+  remember, setParameters, setPageParameters, request, fetchPage, adopt, labelCopyButton, schedule, delivered,
+  builtAt, expectBooking, markOwnSigns, signOf,
 } = window.gpuboard;
 
 const wish = { name: recall("name") || "", from: "", until: "", comment: "" };
 const askers = new WeakMap(); // by panel: what asks the server
 const answers = new WeakMap(); // by panel: its latest answer
 let formServed = null; // whether a server answers for the booking form; null is not known
+let loggedIn = ""; // who the viewer is to the form, "" if it does not know
 
 const hostOf = (row) => row.closest(".host").id;
 const gpuOf = (row) => row.dataset.u || row.querySelector(".i").textContent.trim();
@@ -28,10 +29,8 @@ function bookingsOf(panel) {
   }));
 }
 
-function isOwn(booking) {
-  const name = wish.name.trim().toLowerCase();
-  return name !== "" && booking.name.toLowerCase() === name;
-}
+const isOwn = (booking) => isName(booking.name, wish.name);
+const isName = (text, name) => name.trim() !== "" && text.trim().toLowerCase() === name.trim().toLowerCase();
 
 function bookingText({ name, from, until }) {
   const end = until === Infinity ? bookWords.openEnd : brief(until);
@@ -61,16 +60,64 @@ function compose(panel) {
   link.href = address.href;
   composeCommand(panel, {});
   listBookings(panel);
-  if (!formServed) {
+  if (formServed) {
+    useForm(panel);
+  }
+}
+
+// useForm puts what the form offers first: a button that books, or one's own bookings. The command is folded away.
+function useForm(panel) {
+  if (!panel.querySelector(".go")) {
+    addForm(panel);
+  }
+  const own = bookingsOf(panel).some((b) => b.until > now() && isOwn(b));
+  panel.querySelector(".go").hidden = own;
+  if (own && !panel.querySelector(".standing")) {
+    addOwn(panel).catch(() => {}); // the link leads to them
+  }
+  for (const name of ["from", "until"]) {
+    const input = panel.querySelector(`.wish input[name=${name}]`);
+    if (!wish[name] && input !== document.activeElement) {
+      input.value = shortTime(panel.dataset[name] ?? "");
+    }
+  }
+  askers.get(panel)(wish.from || panel.dataset.from || "", wish.until || panel.dataset.until);
+}
+
+function addForm(panel) {
+  const line = makeElement("p", "go");
+  line.append(makeButton("", bookWords.here, () => bookHere(panel)));
+  const refusal = makeElement("div", "refusal");
+  refusal.setAttribute("role", "status");
+  panel.querySelector(".due").before(line, refusal);
+  const fold = makeElement("details", "by");
+  fold.append(makeElement("summary", "", bookWords.command));
+  panel.querySelector(":scope > p > a").parentNode.before(fold);
+  fold.append(...findAll(":scope > p:has(code)", panel));
+}
+
+// bookHere books what the fields say. Who has to log in first does so in the form.
+function bookHere(panel) {
+  if (!loggedIn) {
+    location.href = panel.querySelector(":scope > p > a").href;
     return;
   }
-
-  const own = bookingsOf(panel).some((b) => b.until > now() && isOwn(b));
-  link.textContent = own ? bookWords.extend : bookWords.here;
-  if (own && !panel.querySelector(".standing")) {
-    addOwn(panel, link.href).catch(() => {}); // the link leads to them
+  const fields = new URLSearchParams({ action: "book", name: wish.name || loggedIn, comment: wish.comment });
+  fields.set("from", wish.from || panel.dataset.from || "");
+  fields.set("until", wish.until || panel.dataset.until);
+  for (const agreed of findAll(".refusal > input, .refusal .jobs input:checked", panel)) {
+    fields.set(agreed.name, agreed.value);
   }
-  askers.get(panel)(wish.from, wish.until || panel.dataset.until);
+  deliver(panel, addressOf(panel), fields);
+}
+
+// addressOf is the form for the place of a panel.
+function addressOf(panel) {
+  const address = new URL(panel.querySelector(":scope > p > a").href);
+  const lang = address.searchParams.get("lang");
+  address.username = address.password = address.search = ""; // fetch refuses a name and password
+  setParameters(address, { lang, at: placeOf(panel) });
+  return address.href;
 }
 
 // composeCommand puts what is typed into the command. Where the server has read it in another
@@ -80,7 +127,7 @@ function composeCommand(panel, answer) {
   const textOf = (name) => (exact && wish[name].trim() && answer[name]) || wish[name].trim();
   const [command, entry] = findAll("code", panel);
   command.textContent = bookCommand(command.textContent.split(" book ")[0], [placeOf(panel)], {
-    from: textOf("from"),
+    from: textOf("from") || panel.dataset.from,
     [wish.until.trim() ? "until" : panel.dataset.flag]: textOf("until") || panel.dataset.until,
     name: wish.name.trim() || bookWords.noName,
     comment: wish.comment.trim(),
@@ -93,8 +140,9 @@ function composeCommand(panel, answer) {
 
 // addFields puts the fields and the answer to them into a panel.
 function addFields(panel) {
-  const proposed = / --(for|until) (\S+) /.exec(panel.querySelector("code").textContent);
-  [, panel.dataset.flag, panel.dataset.until] = proposed;
+  const command = panel.querySelector("code").textContent;
+  [, panel.dataset.flag, panel.dataset.until] = / --(for|until) (\S+) /.exec(command);
+  panel.dataset.from = / --from (\S+) /.exec(command)?.[1] ?? "";
   const fields = makeElement("p", "wish");
   panel.querySelector("p").before(makeElement("ul", "due"), fields);
   for (const name of Object.keys(wish)) {
@@ -134,7 +182,7 @@ function makeField(panel, name) {
     const zone = makeElement("span", "zone", root.dataset.zone);
     zone.lang = "en";
     input.before(zone);
-    input.value ||= name === "until" ? panel.dataset.until : "";
+    input.value ||= panel.dataset[name];
     input.maxLength = 100;
     addPicker(input, bookWords.pick);
   }
@@ -143,33 +191,22 @@ function makeField(panel, name) {
 
 // addOwn puts the viewer's own bookings of a GPU into its panel, as the booking form has them: to
 // extend and to release.
-async function addOwn(panel, address) {
+async function addOwn(panel) {
   const list = makeElement("ul", "standing");
-  const refusal = makeElement("p", "says bad");
-  refusal.setAttribute("role", "status");
-  panel.querySelector(".wish").before(list, refusal);
-  const page = await fetchPage(address);
-  list.append(...findAll(".standing li:has(form)", page).map((line) => adopt(line, address)));
-  list.addEventListener("submit", (event) => {
-    event.preventDefault();
-    send(address, event, refusal).catch(() => {
-      location.href = address;
-    });
-  });
+  panel.querySelector(".go").before(list);
+  const page = await fetchPage(addressOf(panel));
+  list.append(...findAll(".standing li:has(form)", page).map((line) => adopt(line, addressOf(panel))));
+  for (const end of findAll("input[name=end]", list)) {
+    end.value ||= proposedEnd(panel);
+  }
 }
 
-// send sends a form, which the policy of the page forbids the browser to do by itself, and says
-// why it was refused.
-async function send(address, { target, submitter }, refusal) {
-  const fields = new URLSearchParams(new FormData(target, submitter));
-  fields.set("zone", viewerZone);
-  const response = await fetch(address, { method: "POST", body: fields });
-  if (response.redirected) {
-    location.href = response.url;
-    return;
-  }
-  const answer = new DOMParser().parseFromString(await response.text(), "text/html");
-  refusal.textContent = answer.getElementById("_say").textContent;
+// proposedEnd is how much longer a booking may last: a day, or until the next one begins.
+function proposedEnd(panel) {
+  const bookings = bookingsOf(panel);
+  const end = Math.max(...bookings.filter(isOwn).map((b) => b.until));
+  const next = Math.min(...bookings.map((b) => b.from).filter((from) => from > end));
+  return next < end + 86400e3 ? shortTime(new Date(next).toISOString()) : "1d";
 }
 
 // askForForm asks whether a server answers for the booking form, and who the viewer is to it.
@@ -179,18 +216,22 @@ async function askForForm() {
   schedule(); // by the server's clock, which the response has told
   const answer = response.ok ? await response.json() : {};
   formServed = answer.booking === true;
-  if (answer.name && !wish.name) {
-    wish.name = answer.name;
-    remember("name", answer.name);
-    for (const input of findAll(".bkp .wish input[name=name]")) {
-      input.value = answer.name;
-    }
+  loggedIn = answer.name ?? "";
+  if (loggedIn && !wish.name) {
+    setName(loggedIn);
   }
   for (const fields of findAll(".bkp[open] .wish")) {
     compose(fields.parentNode);
   }
-  markOwnRows();
   markOwn();
+}
+
+function setName(name) {
+  wish.name = name;
+  remember("name", name);
+  for (const input of findAll(".bkp .wish input[name=name]")) {
+    input.value = name;
+  }
 }
 
 function findForm() {
@@ -202,15 +243,19 @@ function findForm() {
 }
 
 document.addEventListener("toggle", ({ target: panel }) => {
-  if (!panel.open || !panel.classList?.contains("bkp")) {
-    return;
+  if (panel.open && panel.classList?.contains("bkp")) {
+    openPanel(panel);
+    findForm();
   }
+}, true);
+
+function openPanel(panel) {
+  panel.open = true;
   if (!panel.querySelector(".wish")) {
     addFields(panel);
   }
   compose(panel);
-  findForm();
-}, true);
+}
 
 // A renewal brings open panels the bookings that there are now.
 setups.push(() => {

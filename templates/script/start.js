@@ -7,7 +7,6 @@ function preparePage() {
   if (hostOrder) {
     orderHosts();
   }
-  markOwn();
   for (const setup of setups) {
     setup();
   }
@@ -56,6 +55,8 @@ window.gpuboard = {
   setParameters,
   setPageParameters,
   now,
+  builtAt,
+  expectBooking,
   request,
   schedule,
   delivered,
@@ -64,6 +65,6 @@ window.gpuboard = {
   addCopyButtons,
   labelCopyButton,
   applySearch,
-  markOwn,
+  markOwnSigns,
   signOf,
 };

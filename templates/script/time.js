@@ -6,9 +6,13 @@ const clockError = () => Math.abs(clockAhead) > clockTolerance ? clockAhead : 0;
 const now = () => Date.now() - clockError();
 
 // When the booking was made that led here, or 0. In whole seconds, as the board has its times.
-const savedAt = /[?&]saved=1/.test(location.search) ? 1000 * Math.floor(Date.now() / 1000) : 0;
+let savedAt = /[?&]saved=1/.test(location.search) ? 1000 * Math.floor(Date.now() / 1000) : 0;
 
 const builtAt = () => Date.parse(root.dataset.built);
+function expectBooking() {
+  savedAt = 1000 * Math.floor(Date.now() / 1000);
+  updateStaleness();
+}
 const awaitsBooking = () => savedAt > 0 && builtAt() < savedAt - clockError();
 
 let pageTitle = document.title;

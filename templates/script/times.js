@@ -29,18 +29,35 @@ function showAnswer(line, { says = "", note, error }) {
   line.replaceChildren(says, says && note ? " · " : "", details);
 }
 
-// brief is a moment in the words of the page's language and the times of the viewer.
-function brief(moment) {
+// isSoon reports whether a weekday says which day is meant.
+const isSoon = (date) => date > Date.now() && date < Date.now() + 6 * 86400e3;
+
+// brief is a moment in the words of the page's language and the times of the viewer; where room is scarce, with no more
+// than the weekday if that says which day is meant.
+function brief(moment, scarce) {
   const date = new Date(moment);
+  const short = scarce && isSoon(date);
   return date.toLocaleString(root.lang, {
     weekday: "short",
-    day: "numeric",
-    month: "short",
-    year: date.getFullYear() === new Date().getFullYear() ? undefined : "numeric",
+    day: short ? undefined : "numeric",
+    month: short ? undefined : "short",
+    year: short || date.getFullYear() === new Date().getFullYear() ? undefined : "numeric",
     hour: "2-digit",
     minute: "2-digit",
     hour12: false,
   });
+}
+
+// shortTime is a date with a zone in words that the server reads in the viewer's zone: with a weekday, if it is one of
+// the next days. Any other text stays as it is.
+function shortTime(text) {
+  if (!/^\d{4}-\d\d-\d\d[ T]\d\d:\d\d\S* ?(Z|[+-]\d\d:\d\d)$/.test(text)) {
+    return text;
+  }
+  const date = new Date(text.replace(" ", "T").replace(" ", ""));
+  const ofViewer = new Date(date - 60000 * date.getTimezoneOffset()).toISOString();
+  const day = isSoon(date) ? date.toLocaleDateString("en", { weekday: "short" }) : ofViewer.slice(0, 10);
+  return day + " " + ofViewer.slice(11, 16);
 }
 
 // addPicker puts a button beside a field for a time, which opens the browser's date picker.

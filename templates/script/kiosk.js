@@ -1,0 +1,59 @@
+// The screen on a wall shows all hosts at once, as large as they fit. Where they fit at no size,
+// groups of them are shown in turn. Without this script the page is as long as it is.
+const { byID, setups } = window.gpuboard;
+const sizes = ["large", "medium", "small"];
+const mostColumns = 9;
+const turnEvery = 15000; // ms
+
+let pageShown = 0;
+
+function fitWall() {
+  const wall = byID("_wall");
+  if (!wall) {
+    return;
+  }
+  const hosts = [...wall.children];
+  hosts.forEach((host) => {
+    host.hidden = false;
+  });
+  byID("_turn").hidden = true;
+  for (const size of sizes) {
+    wall.dataset.size = size;
+    arrangeColumns(wall, hosts);
+    if (hosts.every((host) => isInside(wall, host))) {
+      break;
+    }
+  }
+  showPage(wall, hosts);
+}
+
+const isInside = (wall, host) => host.getBoundingClientRect().bottom <= wall.getBoundingClientRect().bottom + 1;
+
+// arrangeColumns makes as many columns as there is room for the widest host.
+function arrangeColumns(wall, hosts) {
+  delete wall.dataset.columns; // each host is as wide as it needs to be
+  const widest = Math.max(...hosts.map((host) => host.offsetWidth));
+  const gap = Number.parseFloat(getComputedStyle(wall).columnGap);
+  const columns = Math.floor((wall.clientWidth + gap) / (widest + gap));
+  wall.dataset.columns = Math.max(1, Math.min(mostColumns, columns));
+}
+
+function showPage(wall, hosts) {
+  const most = Math.max(1, hosts.filter((host) => isInside(wall, host)).length);
+  const pages = Math.ceil(hosts.length / most);
+  pageShown %= Math.max(1, pages);
+  hosts.forEach((host, i) => {
+    host.hidden = Math.floor(i / most) !== pageShown;
+  });
+  const turn = byID("_turn");
+  turn.hidden = pages <= 1;
+  turn.textContent = `${pageShown + 1} / ${pages}`;
+}
+
+setups.push(fitWall);
+fitWall();
+addEventListener("resize", fitWall);
+setInterval(() => {
+  pageShown++;
+  fitWall();
+}, turnEvery);
