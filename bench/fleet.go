@@ -96,17 +96,7 @@ func (f *fleet) pushAfter(wait time.Duration, names []string) error {
 	f.at = f.at.Add(wait)
 	f.seq += 3
 	for _, name := range names {
-		b := &snapshot.Bundle{Host: name}
-		for back := 2; back >= 0; back-- {
-			s := f.Snapshot(name, f.at.Add(-time.Duration(back)*every))
-			s.Seq = f.seq - uint64(back)
-			if f.spoil != nil && name == f.names[0] {
-				f.spoil(s)
-			}
-			b.BootID, b.Snapshot = s.BootID, s
-			b.Samples = append(b.Samples, s.Sample())
-		}
-		raw, err := snapshot.EncodeBundle(b)
+		raw, err := snapshot.EncodeBundle(f.bundle(name))
 		if err != nil {
 			return err
 		}
@@ -118,4 +108,19 @@ func (f *fleet) pushAfter(wait time.Duration, names []string) error {
 		}
 	}
 	return nil
+}
+
+// bundle is what a host pushes now: its snapshot, and the samples of the last minute.
+func (f *fleet) bundle(name string) *snapshot.Bundle {
+	b := &snapshot.Bundle{Host: name}
+	for back := 2; back >= 0; back-- {
+		s := f.Snapshot(name, f.at.Add(-time.Duration(back)*every))
+		s.Seq = f.seq - uint64(back)
+		if f.spoil != nil && name == f.names[0] {
+			f.spoil(s)
+		}
+		b.BootID, b.Snapshot = s.BootID, s
+		b.Samples = append(b.Samples, s.Sample())
+	}
+	return b
 }

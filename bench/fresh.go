@@ -37,6 +37,13 @@ func (s *suite) freshness() error {
 	return nil
 }
 
+// freshnessOfMany is the same of a large fleet: 20 seconds between two generations, and the work of one.
+func (s *suite) freshnessOfMany() error {
+	return s.with(func(h *harness) error {
+		return s.freshWith(h, freshCase{generator: "generate --watch", others: s.big() - measuredNodes, median: 17, longest: 32})
+	})
+}
+
 // A freshCase is what freshness is measured of, with its targets in seconds.
 type freshCase struct {
 	generator       string

@@ -4,6 +4,8 @@
 //	go -C bench run .                    everything, bench/REPORT.md and bench/report.svg
 //	go -C bench run . -quick             smaller fleets, fewer runs
 //	go -C bench run . -only G1,G2 -out - some of it, to standard output
+//	go -C bench run . -only P3-hour -nodes 1000 -for 1h -out -
+//	                                     what is only measured when it is named
 //
 // It is started in its own directory; paths of its flags are those of the
 // repository, like all other paths in it.
@@ -35,6 +37,8 @@ type suite struct {
 	after   []machineSpeed // and when it ended
 	quick   bool
 	only    []string
+	nodes   int           // of P3-hour
+	lasts   time.Duration // P3-hour
 	rows    []row
 	notes   []string
 	fleets  map[int]*fleet
@@ -54,6 +58,9 @@ func main() {
 	generates := flag.Bool("generator", false, "only generate, as asked on standard input; the bench starts itself so")
 	pushHosts := flag.Int("push-for", 0, "only push for so many hosts, until ended; the bench starts itself so")
 	pushInto := flag.String("push-into", "", "the directory that they push into")
+	nodes := flag.Int("nodes", 1000, "how many nodes P3-hour has")
+	lasts := flag.Duration("for", time.Hour, "how long P3-hour lasts")
+	kept := flag.String("push-kept", "", "only push as this file says; the bench starts itself so")
 	flag.Parse()
 	if *generates {
 		if err := serveGenerations(os.Stdin, os.Stdout); err != nil {
@@ -63,6 +70,12 @@ func main() {
 	}
 	if *pushHosts > 0 {
 		fail(pushFor(*pushHosts, *pushInto, os.Stdout))
+	}
+	if *kept != "" {
+		if err := pushKept(*kept, os.Stdin, os.Stdout); err != nil {
+			fail(err)
+		}
+		return
 	}
 	if err := os.Chdir(".."); err != nil {
 		fail(err)
@@ -75,7 +88,7 @@ func main() {
 	if err != nil {
 		memory = filepath.Join(dir, "memory")
 	}
-	s := &suite{dir: dir, memory: memory, busy: busy(), remarks: filepath.Join("bench", "NOTES.md"), quick: *quick, program: *program, fleets: map[int]*fleet{}}
+	s := &suite{dir: dir, memory: memory, busy: busy(), remarks: filepath.Join("bench", "NOTES.md"), quick: *quick, program: *program, fleets: map[int]*fleet{}, nodes: *nodes, lasts: *lasts}
 	if *only != "" {
 		s.only = strings.Split(strings.ToUpper(*only), ",")
 	}
@@ -102,6 +115,8 @@ func fail(err error) {
 type part struct {
 	ids  string // that it answers for
 	take func(*suite) error
+	// named is for what lasts so long that it is only taken when -only names it.
+	named bool
 }
 
 func (s *suite) run() error {
@@ -118,11 +133,13 @@ func (s *suite) run() error {
 	}
 	s.program = program
 	parts := []part{
-		{"C1 L1", (*suite).oneShot}, {"C2 C3", (*suite).loop}, {"P1 P2 P3", (*suite).pushes},
-		{"F1", (*suite).freshness},
-		{"G1 G5", (*suite).cycles}, {"G2 G4", (*suite).processes}, {"G3", (*suite).growth}, {"G6", (*suite).worst},
-		{"W1", (*suite).weights}, {"W1", (*suite).browsed}, {"S1", (*suite).views},
-		{"H1", (*suite).historyBytes}, {"H2", (*suite).historyIngest}, {"H3", (*suite).historyCharts},
+		{ids: "C1 L1", take: (*suite).oneShot}, {ids: "C2 C3", take: (*suite).loop}, {ids: "P1 P2 P3", take: (*suite).pushes},
+		{ids: "F1", take: (*suite).freshness},
+		{ids: "G1 G5", take: (*suite).cycles}, {ids: "G2 G4", take: (*suite).processes}, {ids: "G3", take: (*suite).growth}, {ids: "G6", take: (*suite).worst},
+		{ids: "W1", take: (*suite).weights}, {ids: "W1", take: (*suite).browsed}, {ids: "S1", take: (*suite).views},
+		{ids: "H1", take: (*suite).historyBytes}, {ids: "H2", take: (*suite).historyIngest}, {ids: "H3", take: (*suite).historyCharts},
+		{ids: "F1-1000", take: (*suite).freshnessOfMany, named: true},
+		{ids: "P3-HOUR", take: (*suite).hour, named: true},
 	}
 	if s.before, err = s.machineSpeeds(); err != nil {
 		return fmt.Errorf("seeing how fast this machine is: %w", err)
@@ -130,7 +147,7 @@ func (s *suite) run() error {
 	began := time.Now()
 	for n, p := range parts {
 		ids := strings.Fields(p.ids)
-		if len(s.only) > 0 && !slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(s.only, id) }) {
+		if (len(s.only) > 0 || p.named) && !slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(s.only, id) }) {
 			continue
 		}
 		say("[%d/%d, after %s] measuring %s", n+1, len(parts), time.Since(began).Round(time.Second), strings.Join(ids, ", "))

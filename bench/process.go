@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"time"
 )
@@ -142,13 +141,23 @@ func (s *suite) growth() error {
 		}
 	}
 	largest := len(sizes) - 1
-	front, err := os.Stat(fleets[largest].site("index.html.gz"))
-	if err != nil {
-		return err
-	}
 	what := fmt.Sprintf("a generation of %d hosts, by the clock", sizes[largest])
 	s.add(row{id: "G3", what: what, unit: "s", values: clock})
-	what = fmt.Sprintf("the front page of %d hosts, gzipped", sizes[largest])
-	s.add(row{id: "G3", what: what, unit: "KiB", values: []float64{float64(front.Size()) / 1024}})
+	for i, f := range fleets {
+		files, err := contents(f.site())
+		if err != nil {
+			return err
+		}
+		bytes := 0
+		for _, content := range files {
+			bytes += len(content)
+		}
+		what := fmt.Sprintf("the front page of %d hosts, gzipped", sizes[i])
+		s.add(row{id: "G3", what: what, unit: "KiB", values: []float64{float64(len(files["index.html.gz"])) / 1024},
+			besides: []beside{{"plain", float64(len(files["index.html"])) / 1024}}})
+		what = fmt.Sprintf("the site of %d hosts", sizes[i])
+		s.add(row{id: "G3", what: what, unit: "MB", values: []float64{float64(bytes) / 1e6},
+			besides: []beside{{"files", float64(len(files))}}})
+	}
 	return nil
 }

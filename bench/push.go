@@ -159,30 +159,12 @@ func (s *suite) kept(o publisher.Options, proxy *sshtest.Proxy, server *sshtest.
 func (s *suite) received(h *harness, host string, o publisher.Options, proxy *sshtest.Proxy, server *sshtest.Server, bundle one) error {
 	keys, state := h.TempDir(), h.TempDir()
 	sshtest.WriteKey(h, filepath.Join(keys, host), "ed25519", "")
-	port := sshtest.FreePort(h)
-	cmd := exec.Command(s.program, "receive", "--data", h.TempDir(), "--state", state, "--keys", keys, "--listen", fmt.Sprintf("127.0.0.1:%d", port))
-	said, err := cmd.StderrPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
+	cmd, port, err := s.startReceive(h, h.TempDir(), state, keys)
 	if err != nil {
 		return err
 	}
-	defer cmd.Wait()
-	defer cmd.Process.Kill()
-	lines := bufio.NewScanner(said)
-	known := ""
-	for known == "" && lines.Scan() { // echo 'NAMES KEY' >> …
-		if words := strings.Split(lines.Text(), "'"); len(words) == 3 {
-			known = words[1]
-		}
-	}
-	hosts := filepath.Join(state, "known_hosts")
-	if err := os.WriteFile(hosts, []byte(known+"\n"), 0o600); err != nil {
-		return err
-	}
 	ours := o
-	ours.Identity, ours.KnownHosts, ours.StateDir = []string{filepath.Join(keys, host)}, []string{hosts}, filepath.Join(state, "pushes")
+	ours.Identity, ours.KnownHosts, ours.StateDir = []string{filepath.Join(keys, host)}, []string{filepath.Join(state, "known_hosts")}, filepath.Join(state, "pushes")
 	if ours.Target, err = publisher.ParseTarget(fmt.Sprintf("sftp://%s@127.0.0.1:%d/", o.Target.User, port)); err != nil {
 		return err
 	}
@@ -216,6 +198,31 @@ func (s *suite) received(h *harness, host string, o publisher.Options, proxy *ss
 	s.add(row{id: "P3", what: "the same push, gpuboard receive", unit: "ms", values: sides[0].ms, least: true,
 		rivals: []rival{{"sshd, in turns", slices.Min(sides[1].ms), 1}}, besides: []beside{{"memory, MiB", float64(peak(cmd.Process.Pid)) / (1 << 20)}}})
 	return s.receivedFresh(ours, o, cmd.Process.Pid, proxy, server, bundle)
+}
+
+// startReceive starts the built-in server until the measure ends, and writes known_hosts into its state directory.
+func (s *suite) startReceive(h *harness, data, state, keys string) (*exec.Cmd, int, error) {
+	port := sshtest.FreePort(h)
+	cmd := exec.Command(s.program, "receive", "--data", data, "--state", state, "--keys", keys,
+		"--listen", fmt.Sprintf("127.0.0.1:%d", port))
+	said, err := cmd.StderrPipe()
+	if err != nil {
+		return nil, 0, err
+	}
+	h.background(cmd)
+	lines := bufio.NewScanner(said)
+	known := ""
+	for known == "" && lines.Scan() { // echo 'NAMES KEY' >> …
+		if words := strings.Split(lines.Text(), "'"); len(words) == 3 {
+			known = words[1]
+		}
+	}
+	go func() {
+		for lines.Scan() { // what it says later is shown, and never fills the pipe
+			say("    receive: %s", lines.Text())
+		}
+	}()
+	return cmd, port, os.WriteFile(filepath.Join(state, "known_hosts"), []byte(known+"\n"), 0o600)
 }
 
 // receivedFresh is the same over fresh connections: ours are the options for the built-in server, whose process is

@@ -151,3 +151,38 @@ func reaped(pid int) (self, children time.Duration) {
 	}
 	return tick(11) + tick(12), tick(13) + tick(14)
 }
+
+// pssMiB is the memory of living processes, in MiB, where each has its part of what several share.
+func pssMiB(pids []int) float64 {
+	var kib int64
+	for _, pid := range pids {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(text)) {
+			if rest, ok := strings.CutPrefix(line, "Pss:"); ok {
+				n, _ := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+				kib += n
+			}
+		}
+	}
+	return float64(kib) / 1024
+}
+
+// openFiles is how many files processes have open.
+func openFiles(pids []int) int {
+	sum := 0
+	for _, pid := range pids {
+		files, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+		sum += len(files)
+	}
+	return sum
+}
+
+// fileLimit is how many files a process of this user may open.
+func fileLimit() uint64 {
+	var limit syscall.Rlimit
+	_ = syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)
+	return limit.Max
+}
