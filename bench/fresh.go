@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"gpuboard/internal/testenv/sshtest"
@@ -40,7 +41,8 @@ func (s *suite) freshness() error {
 // freshnessOfMany is the same of a large fleet: 20 seconds between two generations, and the work of one.
 func (s *suite) freshnessOfMany() error {
 	return s.with(func(h *harness) error {
-		return s.freshWith(h, freshCase{generator: "generate --watch", others: s.big() - measuredNodes, median: 17, longest: 32})
+		return s.freshWith(h, freshCase{
+			generator: "generate --watch", others: s.big() - measuredNodes, median: 17, longest: 32})
 	})
 }
 
@@ -78,11 +80,14 @@ func (s *suite) freshWith(h *harness, c freshCase) error {
 	}
 	places := []string{"--data", f.path("data"), "--site", f.site(), "--state", f.path("state"), "--timezone", "UTC"}
 	times, spread := s.times(8), every
+	var watch *exec.Cmd
+	began := time.Now()
 	if c.cron {
 		h.everyMinute(s.program, append([]string{"generate", "--interval", "1m"}, places...)...)
 		times, spread = s.times(4), time.Minute
 	} else {
-		h.background(exec.Command(s.program, append([]string{"generate", "--watch"}, places...)...))
+		watch = exec.Command(s.program, append([]string{"generate", "--watch"}, places...)...)
+		h.background(watch)
 	}
 
 	board := &boardWatch{path: f.site("api", "v1", "board.json")}
@@ -109,6 +114,12 @@ func (s *suite) freshWith(h *harness, c freshCase) error {
 		c.others+measuredNodes, c.generator)
 	s.add(row{id: "F1", what: what, unit: "s", values: seconds, target: c.median})
 	s.add(row{id: "F1", what: "the longest of them", unit: "s", values: []float64{slices.Max(seconds)}, target: c.longest})
+	if watch != nil {
+		share := 100 * spent(watch.Process.Pid).Seconds() / time.Since(began).Seconds()
+		s.add(row{id: "F1", what: "the generator's share of a processor meanwhile", unit: "%", values: []float64{share}})
+		mib := float64(peak(watch.Process.Pid)) / (1 << 20)
+		s.add(row{id: "F1", what: "its memory at the most", unit: "MiB", values: []float64{mib}})
+	}
 	return nil
 }
 
@@ -134,13 +145,14 @@ func (h *harness) everyMinute(name string, args ...string) {
 	})
 }
 
-// background runs a command until the measure ends.
+// background runs a command until the measure ends. It is not interrupted, because who starts the bench in the
+// background of a script lets all its programs ignore that.
 func (h *harness) background(cmd *exec.Cmd) {
 	if err := cmd.Start(); err != nil {
 		h.Fatal(err)
 	}
 	h.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 	})
 }

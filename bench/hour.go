@@ -22,7 +22,8 @@ import (
 )
 
 // sshdLimits are those of deploy/sshd/gpuboard.conf. The first is above OpenSSH's own 10:30:100.
-const sshdLimits = "MaxStartups 100:30:1000\nMaxSessions 1\nLoginGraceTime 20\nClientAliveInterval 9\nClientAliveCountMax 2\n"
+const sshdLimits = "MaxStartups 100:30:1000\nMaxSessions 1\nLoginGraceTime 20\n" +
+	"ClientAliveInterval 9\nClientAliveCountMax 2\n"
 
 // A keptSide is one of the servers that are held side by side.
 type keptSide struct {
@@ -96,8 +97,10 @@ func (s *suite) sshdSide(h *harness, public map[string]ssh.PublicKey) (*keptSide
 	if err := os.WriteFile(file, []byte(keys.String()), 0o644); err != nil {
 		return nil, err
 	}
-	side.keptServer = keptServer{Name: "sshd", Target: fmt.Sprintf("sftp://%s@127.0.0.1:%d/", account.Username, server.Port),
-		KnownHosts: server.KnownHosts, Drops: server.Dir}
+	side.keptServer = keptServer{
+		Name: "sshd", Target: fmt.Sprintf("sftp://%s@127.0.0.1:%d/", account.Username, server.Port),
+		KnownHosts: server.KnownHosts, Drops: server.Dir,
+	}
 	return side, os.Chmod(file, 0o644)
 }
 
@@ -147,8 +150,8 @@ func (s *suite) keep(h *harness, all keptNodes, sides []*keptSide) error {
 	}
 	for i, side := range sides {
 		side.before, side.began = cpuOf(side.pids()), pssMiB(side.pids())
-		s.note("Before the time of P3-hour began, %d nodes logged in to %s within %s: %d of their %d pushes were "+
-			"confirmed, %d attempts were repeated.", len(all.Hosts), side.Name, spreadLogins(len(all.Hosts)), firsts[i].Confirmed,
+		s.note("Before the time of P3-hour began, %d nodes logged in to %s within %s: %d of their %d pushes "+
+			"were confirmed, %d attempts were repeated.", len(all.Hosts), side.Name, spreadLogins(len(all.Hosts)), firsts[i].Confirmed,
 			firsts[i].Pushes, firsts[i].Again)
 	}
 	ended := make(chan error, 1)
@@ -193,7 +196,8 @@ func (s *suite) addKept(all keptNodes, sides []*keptSide, results []keptResult) 
 	what := fmt.Sprintf("%d nodes that push every %s over kept connections, for %s", len(all.Hosts), every, all.For)
 	s.add(row{id: "P3-hour", what: what, values: []float64{float64(len(all.Hosts))}})
 	add := func(what, unit string, of func(i int) float64) {
-		s.add(row{id: "P3-hour", what: what, unit: unit, values: []float64{of(0)}, besides: []beside{{sides[1].Name, of(1)}}})
+		s.add(row{id: "P3-hour", what: what, unit: unit, values: []float64{of(0)},
+			besides: []beside{{sides[1].Name, of(1)}}})
 	}
 	add("memory of "+sides[0].Name+" at the end (PSS)", "MiB", func(i int) float64 { return sides[i].mib })
 	add("the same at the beginning", "MiB", func(i int) float64 { return sides[i].began })
@@ -206,7 +210,7 @@ func (s *suite) addKept(all keptNodes, sides []*keptSide, results []keptResult) 
 	add("pushes that were made", "", func(i int) float64 { return float64(results[i].Pushes) })
 	add("pushes that it confirmed", "", func(i int) float64 { return float64(results[i].Confirmed) })
 	add("of them not in the drop right after", "", func(i int) float64 { return float64(results[i].Missing) })
-	add("hosts whose last confirmed push is not in the drop at the end", "", func(i int) float64 { return float64(lost[i]) })
+	add("hosts without their last confirmed push in the drop", "", func(i int) float64 { return float64(lost[i]) })
 	add("connections that nodes made anew", "", func(i int) float64 { return float64(results[i].Dialed) })
 	add("a push on the node by the clock, median", "ms", func(i int) float64 { return results[i].Median })
 	add("a push on the node by the clock, 99 of 100 at most", "ms", func(i int) float64 { return results[i].Most99 })

@@ -213,7 +213,8 @@ func (k *keptNodes) nodes() ([]*keptNode, []*keptTally, error) {
 	f := &fleet{Fleet: demo.NewLarge(1, at, len(k.Hosts)), at: at, seq: 3}
 	var tallies []*keptTally
 	for _, s := range k.Servers {
-		tallies = append(tallies, &keptTally{result: keptResult{Name: s.Name, Failed: map[string]int{}, Last: map[string]uint64{}}})
+		tallies = append(tallies, &keptTally{
+			result: keptResult{Name: s.Name, Failed: map[string]int{}, Last: map[string]uint64{}}})
 	}
 	var nodes []*keptNode
 	for _, host := range k.Hosts {
