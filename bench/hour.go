@@ -151,8 +151,8 @@ func (s *suite) keep(h *harness, all keptNodes, sides []*keptSide) error {
 	for i, side := range sides {
 		side.before, side.began = cpuOf(side.pids()), pssMiB(side.pids())
 		s.note("Before the time of P3-hour began, %d nodes logged in to %s within %s: %d of their %d pushes "+
-			"were confirmed, %d attempts were repeated.", len(all.Hosts), side.Name, spreadLogins(len(all.Hosts)), firsts[i].Confirmed,
-			firsts[i].Pushes, firsts[i].Again)
+			"were confirmed, %d attempts were repeated.", len(all.Hosts), side.Name, spreadLogins(len(all.Hosts)),
+			firsts[i].Confirmed, firsts[i].Pushes, firsts[i].Again)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- answers.Decode(&results) }()
