@@ -182,7 +182,7 @@ func TestBrowserNoticesADeadGenerator(t *testing.T) {
 				expect(t, b, banner, "")
 			}
 			expect(t, b, chipFill, c.chipFill)
-			green := `["use[href='#_free']", ".fr", ".list .first th", ".list .first td"].filter((free) => getComputedStyle(document.querySelector(free)).color === "rgb(3, 131, 85)").length`
+			green := `["#_free", ".fr", ".list .first th", ".list .first td"].filter((free) => getComputedStyle(document.querySelector(free)).color === "rgb(3, 131, 85)").length`
 			expect(t, b, green, map[bool]string{true: "0", false: "4"}[c.name == "dead"])
 			expect(t, b, `document.getElementById("_age").textContent.includes("-")`, "false")
 		})

@@ -149,7 +149,7 @@ function paintHosts(list) {
       dimGlyphs(host);
     }
   }
-  placeOpenHosts();
+  placeHosts();
   if (later.length > 0) {
     requestAnimationFrame(() => setTimeout(() => {
       if (painting === paintings) {

@@ -18,28 +18,33 @@ function showRows(line, open) {
   if (rows) {
     rows.hidden = !open;
   }
-  placeOpenHosts();
+  placeHosts();
 }
 
-// placeOpenHosts gives each line of a map in which a host is open the place that it has while none is: the rows of
-// the open one stand below its line, across all columns, and no other line changes its column.
-function placeOpenHosts() {
+// placeHosts makes the lines of a map read down its columns. While a host is open, each line is given the place that it
+// has while none is: the rows of the open one stand below its line, across all columns, and no other changes its column.
+function placeHosts() {
   const subgrid = CSS.supports("grid-template-rows", "subgrid");
-  for (const map of subgrid ? findAll(".map.spread, .map:not(.rowed):has(> .open)") : []) {
+  for (const map of findAll(".map:not(.rowed)")) {
     const lines = findAll(":scope > .host:not([hidden])", map);
-    const spread = lines.some(isOpen);
+    const columns = parseInt(getComputedStyle(map).getPropertyValue("--columns"), 10);
+    const rows = String(Math.max(1, Math.ceil(lines.length / columns)));
+    if (map.style.getPropertyValue("--rows") !== rows) {
+      map.style.setProperty("--rows", rows);
+    }
+    const spread = subgrid && lines.some(isOpen);
+    if (map.classList.contains("spread") && !spread) {
+      findAll(":scope > .host[style]", map).forEach((line) => line.removeAttribute("style"));
+    }
     map.classList.toggle("spread", spread);
     if (spread) {
-      placeLines(lines, parseInt(getComputedStyle(map).getPropertyValue("--columns"), 10));
-    } else {
-      findAll(":scope > .host[style]", map).forEach((line) => line.removeAttribute("style"));
+      placeLines(lines, Number(rows));
     }
   }
 }
-addEventListener("resize", placeOpenHosts);
+addEventListener("resize", placeHosts);
 
-function placeLines(lines, columns) {
-  const rows = Math.ceil(lines.length / columns);
+function placeLines(lines, rows) {
   const openBefore = new Array(rows + 1).fill(0); // how many hosts are open in the rows before each
   lines.forEach((line, i) => {
     openBefore[i % rows + 1] += isOpen(line);

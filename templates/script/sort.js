@@ -151,5 +151,5 @@ function orderHosts() {
     const listed = findAll(".host", map).sort((a, b) => position(a) - position(b));
     arrange(map, sortHosts(listed));
   }
-  placeOpenHosts();
+  placeHosts();
 }
