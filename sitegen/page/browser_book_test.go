@@ -336,7 +336,7 @@ func TestBrowserKeepsWhoTheViewerIs(t *testing.T) {
 		tab.Until("how many are hers", `document.querySelector("#_mine a")?.textContent === "Yours: 1 GPU"`)
 		got := tab.Value(`[document.querySelector("#_mine a").search, document.querySelector("#_mine button").textContent,
 			document.querySelectorAll(".gl .ring").length, document.querySelector(".r.mine th").textContent.trim()]`)
-		if got != "?q=Mira,I am Mira,1,1" {
+		if got != "?q=Mira,I am Mira,0,1" {
 			t.Errorf("the head and the marks are %s", got)
 		}
 		tab.Open(site + "index.html")

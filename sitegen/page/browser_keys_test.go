@@ -130,10 +130,12 @@ func TestBrowserCopies(t *testing.T) {
 			b.Value(`document.querySelector("#gaia h3 a").focus()`)
 			pressKeys(t, b, "c")
 			copied("ssh gaia")
+			b.Do(chromedp.Navigate(site + "hosts/atlas/index.html"))
+			b.Value(spy)
 			b.Do(chromedp.Click("#atlas .line + .line button"))
 			copied("CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=4,5")
 			expect(t, b, `document.querySelector("#atlas .line + .line button").textContent`, "copied")
-			expect(t, b, `document.querySelector("#atlas .line button").getAttribute("aria-label")`, "copy ssh atlas")
+			expect(t, b, `document.querySelector("#atlas .rows .line button").getAttribute("aria-label")`, "copy ssh atlas")
 			b.Do(chromedp.Navigate(site + "hosts/ceres/index.html"))
 			b.Value(spy)
 			pressKeys(t, b, "c")
@@ -190,7 +192,7 @@ func TestBrowserSorts(t *testing.T) {
 	dir := keysSite(t)
 	site := serve(t, dir, boardtest.Now.Add(14*time.Second))
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
-	b.Do(chromedp.Navigate(site + "index.html"))
+	b.Do(chromedp.Navigate(site + "users/index.html"))
 	const (
 		people = `[...document.querySelectorAll(".sortable tbody tr:not(.first) th")].map(t => t.textContent.trim()).join(" ")`
 		sorted = `[...document.querySelectorAll(".sortable th[aria-sort]")].map(t => t.textContent + " " + t.getAttribute("aria-sort")).join()`
@@ -269,12 +271,12 @@ func TestBrowserRestoresTheView(t *testing.T) {
 	expect(t, b, `document.querySelector("[type=search]").value`, "nvlink >40G mira free atlas h100")
 	expect(t, b, visibleRows, "0")
 	b.Do(chromedp.Navigate(site + "index.html?order=__proto__&rows=__proto__"))
-	expect(t, b, visibleRows, "35")
+	expect(t, b, visibleRows, "29")
 	b.Do(chromedp.Navigate(site + "index.html?q=nvlink"))
 	expect(t, b, visibleRows, "8")
 	expect(t, b, `location.search`, "?q=nvlink")
 	b.Value(`(s => { s.value = ""; s.dispatchEvent(new Event("input")); })(document.querySelector("[type=search]"))`)
-	expect(t, b, visibleRows, "35")
+	expect(t, b, visibleRows, "29")
 	expect(t, b, `location.search`, "")
 	b.Quiet(site)
 }

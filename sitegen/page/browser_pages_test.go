@@ -103,7 +103,7 @@ func TestBrowserFilters(t *testing.T) {
 	b.Do(chromedp.Navigate(site + "index.html"))
 	expect(t, b, `document.getElementById("_age").textContent`, ", 14 s ago")
 	expect(t, b, banner, "")
-	expect(t, b, visibleRows, "35")
+	expect(t, b, visibleRows, "29")
 	b.Do(chromedp.Click(".counts a.free"))
 	expect(t, b, visibleRows, "7")
 	expect(t, b, `location.search`, "?q=free")
@@ -132,9 +132,9 @@ func TestBrowserFilters(t *testing.T) {
 	b.Do(chromedp.Navigate(site + "index.html"))
 	expect(t, b, `document.documentElement.dataset.theme`, "light")
 	b.Value(`document.querySelector("#atlas button.fold").click()`)
-	expect(t, b, visibleRows, "27")
+	expect(t, b, visibleRows, "21")
 	b.Do(chromedp.Navigate(site + "index.html"))
-	expect(t, b, visibleRows, "27")
+	expect(t, b, visibleRows, "21")
 	b.Quiet(site)
 }
 
@@ -143,7 +143,7 @@ func TestBrowserWithoutScript(t *testing.T) {
 	b := openBrowser(t, time.Time{})
 	b.Scripts(false)
 	b.Do(chromedp.Navigate("file://" + dir + "/index.html"))
-	expect(t, b, visibleRows, "35")
+	expect(t, b, visibleRows, "29")
 	expect(t, b, `document.querySelector("#atlas .age").textContent`, "Fri 10:41")
 	b.Do(chromedp.Click(chromedp.CSS("#_onlyfree")))
 	expect(t, b, visibleRows, "7")
@@ -158,11 +158,11 @@ func TestBrowserNoticesADeadGenerator(t *testing.T) {
 		age                         time.Duration
 		banner, h1, title, chipFill string
 	}{
-		{"fresh", 2 * time.Minute, "", "5 of 31 GPUs free", "5 + 1 MIG free", "rgb(3, 131, 85)"},
-		{"late", 3 * time.Minute, "The update is late", "5 of 31 GPUs free", "5 + 1 MIG free", "rgb(3, 131, 85)"},
+		{"fresh", 2 * time.Minute, "", "5 of 31 free", "5 + 1 MIG free", "rgb(3, 131, 85)"},
+		{"late", 3 * time.Minute, "The update is late", "5 of 31 free", "5 + 1 MIG free", "rgb(3, 131, 85)"},
 		{"dead", 3 * time.Hour, "has not been updated for 3 h", "Unknown – it was: 5 of 31", "old · 5 + 1 MIG free",
 			"rgba(0, 0, 0, 0)"},
-		{"future", -time.Hour, "This device’s clock differs", "5 of 31 GPUs free", "5 + 1 MIG free", "rgb(3, 131, 85)"},
+		{"future", -time.Hour, "This device’s clock differs", "5 of 31 free", "5 + 1 MIG free", "rgb(3, 131, 85)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := openBrowser(t, boardtest.Now.Add(c.age))
@@ -182,8 +182,8 @@ func TestBrowserNoticesADeadGenerator(t *testing.T) {
 				expect(t, b, banner, "")
 			}
 			expect(t, b, chipFill, c.chipFill)
-			green := `["#_free", ".fr", ".list .first th", ".list .first td"].filter((free) => getComputedStyle(document.querySelector(free)).color === "rgb(3, 131, 85)").length`
-			expect(t, b, green, map[bool]string{true: "0", false: "4"}[c.name == "dead"])
+			green := `["#_free", ".headline em", ".chip.free"].filter((free) => getComputedStyle(document.querySelector(free)).color === "rgb(3, 131, 85)").length`
+			expect(t, b, green, map[bool]string{true: "0", false: "3"}[c.name == "dead"])
 			expect(t, b, `document.getElementById("_age").textContent.includes("-")`, "false")
 		})
 	}

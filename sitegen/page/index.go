@@ -67,9 +67,8 @@ func (v *view) indexPage(cards []*templates.Card) *templates.IndexPage {
 	}
 	if v.rowed && len(cards) > 0 {
 		p.Columns = columns(cards)
-	} else {
-		v.group(p, cards)
 	}
+	v.group(p, cards)
 	v.silent(p, cards)
 	v.holders(p)
 	return p
