@@ -210,7 +210,7 @@ func TestBrowserSorts(t *testing.T) {
 	button(0)
 	expect(t, b, sorted, "person ascending")
 	expect(t, b, people, "ada eva jun kai lea mira noor sam tomas")
-	b.Do(chromedp.Navigate(site + "index.html"))
+	b.Do(chromedp.Navigate(site + "users/index.html"))
 	button(1)
 	expect(t, b, sorted, "booked descending")
 	if got := b.Value(people); got == before || !strings.HasPrefix(got, "mira ada") {
