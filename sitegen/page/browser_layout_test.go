@@ -54,10 +54,11 @@ const overlaps = `[...document.querySelectorAll("td.k")].map(k => innerWidth > 6
 	let bad = a.left < c.left || a.right > c.right + 1 || a.top < c.top || a.bottom > c.bottom + 1;
 	for (let w; (w = words.nextNode());) {
 		if (s.contains(w) || !w.textContent.trim() || w.parentElement.closest(".res")) { continue; }
-		const r = document.createRange();
+		const cell = w.parentElement.closest("td,th"), r = document.createRange();
+		const cut = getComputedStyle(cell).overflowX === "hidden" ? cell.getBoundingClientRect().right : end;
 		r.selectNodeContents(w);
 		for (const b of r.getClientRects()) {
-			bad = bad || b.left < a.right && Math.min(b.right, end) > a.left && b.top + 3 < a.bottom && b.bottom - 3 > a.top;
+			bad = bad || b.left < a.right && Math.min(b.right, cut) > a.left && b.top + 3 < a.bottom && b.bottom - 3 > a.top;
 		}
 	}
 	return bad;
