@@ -136,7 +136,7 @@ func Index(p *IndexPage) templ.Component {
 					}
 				}
 			}
-			if len(p.Groups)+len(p.Columns) == 0 {
+			if len(p.Groups) == 0 {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "<section class=\"empty\"><h2>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err

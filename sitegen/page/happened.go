@@ -47,11 +47,14 @@ func (v *view) happened(from time.Time, only *board.Host) []happening {
 		}
 	}
 	listed := map[string]bool{} // the bookings that still say themselves when they begin and end
-	bookings := v.in.Board.BookingsByHost()
-	for name, of := range bookings {
+	booked := v.booked
+	if only != nil {
+		booked = map[string][]*board.Booking{only.Name: v.booked[only.Name]}
+	}
+	for name, of := range booked {
 		for _, b := range of {
 			listed[b.ID] = true
-			if only != nil && only.Name != name || !b.ByPerson() {
+			if !b.ByPerson() {
 				continue
 			}
 			x := happening{at: b.From, kind: "booking-start", host: name, gpus: b.Labels(), who: []string{b.Name}}
@@ -159,6 +162,16 @@ func unknownRuns(values []float64) (list []silence) {
 		}
 	}
 	return list
+}
+
+// spansOf are silences in a picture of n steps.
+func spansOf(list []silence, n int) (spans []templates.Span) {
+	for _, s := range list {
+		spans = append(spans, templates.Span{
+			X: percent(float64(s.from) / float64(n)), Width: percent(float64(s.to-s.from) / float64(n)),
+		})
+	}
+	return spans
 }
 
 // silences are the steps in which nothing is known of any GPU of a host.

@@ -32,11 +32,7 @@ func (v *view) past(h *board.Host, known *render.HostPast, drawn int, table bool
 		var happened []happening
 		if i == 0 {
 			happened = v.hostHappened(h, span)
-			for _, s := range silences(span) {
-				tab.Silent = append(tab.Silent, templates.Span{
-					X: percent(float64(s.from) / float64(n)), Width: percent(float64(s.to-s.from) / float64(n)),
-				})
-			}
+			tab.Silent = spansOf(silences(span), n)
 		}
 		place := func(x *happening, number int) templates.Mark {
 			at := x.at.Sub(span.From).Seconds() / float64(span.Seconds) / float64(n)
@@ -187,29 +183,16 @@ func (v *view) color(c *templates.Chart, g *board.GPU, span *render.PastSpan, va
 		}
 		return g.Holders[i]
 	}
-	var names []string
-	for i := range values {
-		if name := holder(i); !slices.Contains(names, name) {
-			names = append(names, name)
-		}
+	shares := slices.Clone(values)
+	for i := range shares {
+		shares[i] /= c.High
 	}
 	c.Path = ""
-	for _, name := range names {
-		part := slices.Clone(values)
-		for i := range part {
-			if holder(i) != name {
-				part[i] = math.NaN()
-			} else {
-				part[i] /= c.High
-			}
-		}
-		path, _ := area(part, chartLevels, chartBase)
-		switch {
-		case path == "":
-		case name == "":
-			c.Path = path
-		default:
-			c.Parts = append(c.Parts, templates.Part{Color: v.colorOf(name), Path: path})
+	for _, p := range parts(shares, holder, chartLevels, chartBase) {
+		if p.Color == "" {
+			c.Path = p.Path
+		} else {
+			c.Parts = append(c.Parts, templates.Part{Color: v.colorOf(p.Color), Path: p.Path})
 		}
 	}
 }

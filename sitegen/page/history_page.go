@@ -177,11 +177,7 @@ func (v *view) stack(s *render.FleetSpan, held []float64, all float64, span stri
 	if all <= 0 || math.IsNaN(meanOf(total)) {
 		return nil
 	}
-	for _, x := range unknownRuns(total) {
-		out.Unknown = append(out.Unknown, templates.Span{
-			X: percent(float64(x.from) / float64(len(total))), Width: percent(float64(x.to-x.from) / float64(len(total))),
-		})
-	}
+	out.Unknown = spansOf(unknownRuns(total), len(total))
 	people := slices.DeleteFunc(slices.Clone(s.People), func(p render.PersonSteps) bool { return v.in.Board.Colors[p.Name] == 0 })
 	slices.SortStableFunc(people, func(x, y render.PersonSteps) int {
 		return cmp.Compare(v.in.Board.Colors[x.Name], v.in.Board.Colors[y.Name])

@@ -229,6 +229,23 @@ var variant = sync.OnceValue(
 // migProfile is how NVIDIA names the sizes of MIG slices: 1g.10gb, 1c.2g.20gb; MIG for an unknown one.
 var migProfile = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` (MIG|(\d+c\.)?\d+g\.\d+gb\S*)$`) })
 
+// models says how many there are of each model: "8 × H100 80 GB · 2 × A100 40 GB".
+func (w *words) models(list []board.Model) string {
+	texts := make([]string, len(list))
+	for i, m := range list {
+		texts[i] = fmt.Sprintf("%d × %s", m.Total, w.model(m.Name, m.MemoryTotal))
+	}
+	return strings.Join(texts, " · ")
+}
+
+// familyOf is the family of a model, with its memory where there are several sizes of that family.
+func (w *words) familyOf(short string, memory *int64, sizes map[string]int) string {
+	if name := family(short); sizes[name] < 2 {
+		return name
+	}
+	return w.model(short, memory)
+}
+
 // model is a GPU's family and rounded memory: "H100 80 GB" of "H100 80GB HBM3".
 func (w *words) model(short string, memory *int64) string {
 	name := family(short)

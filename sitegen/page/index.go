@@ -104,10 +104,7 @@ func (v *view) freeModels(models []board.Model) []templates.FreeModel {
 		if m.Free == 0 {
 			continue
 		}
-		name := family(m.Name)
-		if sizes[name] > 1 {
-			name = v.words.model(m.Name, m.MemoryTotal)
-		}
+		name := v.words.familyOf(m.Name, m.MemoryTotal, sizes)
 		if len(parts) == 4 {
 			parts = append(parts, templates.FreeModel{Text: "…"})
 			break
@@ -152,10 +149,7 @@ func (v *view) supply() []templates.Supply {
 	var list []templates.Supply
 	for i := range models[:min(len(models), maxSupply)] {
 		m := &models[i]
-		name := family(m.Name)
-		if sizes[name] > 1 {
-			name = v.words.model(m.Name, m.MemoryTotal)
-		}
+		name := v.words.familyOf(m.Name, m.MemoryTotal, sizes)
 		s := templates.Supply{
 			Name: name, Free: m.Free, Query: url.QueryEscape(strings.ToLower(name)),
 			Title: render.Clean(m.FullName) + ": " + v.words.T("index.model.free", m.Free, m.Total),
@@ -178,7 +172,7 @@ func (v *view) supply() []templates.Supply {
 
 // demands adds up, by model, what bookings say of the next seven days.
 func (v *view) demands() map[modelKey]*demand {
-	now := v.in.Board.GeneratedAt.Truncate(stripEvery)
+	now := v.in.Board.GeneratedAt.Truncate(quarter)
 	end := now.Add(ribbonSteps * ribbonStep)
 	all := map[modelKey]*demand{}
 	for i := range v.in.Board.Models {

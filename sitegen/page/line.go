@@ -78,21 +78,12 @@ func (v *view) whyOff(h *board.Host) string {
 
 // wholeModels are the models of a host's GPUs, without those of slices where there are others.
 func wholeModels(w *words, h *board.Host) string {
-	var whole, slices []string
-	for _, m := range h.Models {
-		text := fmt.Sprintf("%d × %s", m.Total, w.model(m.Name, m.MemoryTotal))
-		if m.MIG {
-			slices = append(slices, text)
-		} else {
-			whole = append(whole, text)
-		}
+	whole := slices.DeleteFunc(slices.Clone(h.Models), func(m board.Model) bool { return m.MIG })
+	switch len(whole) {
+	case 0, len(h.Models):
+		return w.models(h.Models)
 	}
-	if len(whole) == 0 {
-		whole = slices
-	} else if len(slices) > 0 {
-		whole = append(whole, "MIG")
-	}
-	return strings.Join(whole, " · ")
+	return w.models(whole) + " · MIG"
 }
 
 // usersOf is who is on a host, those with the most GPUs first.

@@ -45,12 +45,14 @@ func (v *view) bookings(r *templates.Row, g *board.GPU, ref time.Time, root stri
 	}
 }
 
-func (v *view) panel(h *board.Host, g *board.GPU, ref time.Time, root string) *templates.Panel {
+// panel is how to book a GPU, with its bookings that are due; nil for one that cannot be booked.
+func (v *view) panel(
+	h *board.Host, g *board.GPU, due []*board.Booking, ref time.Time, root string,
+) *templates.Panel {
 	target, ok := g.Target()
 	if !ok {
 		return nil
 	}
-	due := v.due(h, g)
 	from, start := g.FreeFrom, ref
 	if !from.IsZero() {
 		start = from

@@ -77,8 +77,8 @@ func (v *view) row(h *board.Host, g *board.GPU, named bool, d detail, ref time.T
 	if g.State == board.Lost {
 		r.Driver = render.Clean(g.HealthReason)
 	}
-	if d := g.IdleFor(v.in.Board.GeneratedAt); d > 0 {
-		r.Idle = v.words.length(d)
+	if idle := g.IdleFor(v.in.Board.GeneratedAt); idle > 0 && d == brief {
+		r.Idle = v.words.length(idle)
 		r.NoShow = g.NoShow
 	}
 	if g.Last != nil {
@@ -101,8 +101,9 @@ func (v *view) row(h *board.Host, g *board.GPU, named bool, d detail, ref time.T
 	v.bookings(&r, g, ref, root)
 	if d != brief {
 		v.howLong(&r, g, ref)
-		r.Strip = v.strip(h, g, d == usual)
-		r.Panel = v.panel(h, g, ref, root)
+		due := v.due(h, g)
+		r.Strip = v.strip(g, due, d == usual)
+		r.Panel = v.panel(h, g, due, ref, root)
 		if r.Panel != nil && d != whole {
 			r.Panel.JSON = "" // many rows share the page
 		}
@@ -113,36 +114,31 @@ func (v *view) row(h *board.Host, g *board.GPU, named bool, d detail, ref time.T
 	return r
 }
 
-// howLong says for how long a GPU has been used, or idle, in a column of its own.
+// howLong fills in since when a GPU has been idle or in use, for how long that is, and the colour of who uses it.
 func (v *view) howLong(r *templates.Row, g *board.GPU, ref time.Time) {
-	since := g.IdleSince
-	r.Idles = r.Idle != ""
+	var since time.Time
 	if on := g.Computing(); len(on) > 0 && r.Who != nil {
 		r.Color = v.colorOf(on[0].Owner().Person)
 		for _, p := range on {
-			if p.StartedAt != nil && !r.Idles && (since.IsZero() || p.StartedAt.Before(since)) {
+			if p.StartedAt != nil && (since.IsZero() || p.StartedAt.Before(since)) {
 				since = p.StartedAt.Time
 			}
 		}
 	}
-	if since.IsZero() && r.Who != nil {
+	idle := g.IdleFor(v.in.Board.GeneratedAt)
+	switch {
+	case idle > 0:
+		words := "row.idle"
+		if g.NoShow {
+			words = "row.no-show"
+		}
+		r.Idles, r.For = true, v.words.moment(g.IdleSince, v.words.T(words, v.words.length(idle)))
+		return
+	case since.IsZero() && r.Who != nil:
 		since = g.Since
 	}
 	if !since.IsZero() {
 		r.For = v.words.moment(since, v.words.length(max(0, ref.Sub(since))))
-	}
-	switch {
-	case r.NoShow:
-		r.For.Text = v.words.T("row.no-show", r.Idle)
-	case r.Idles:
-		r.For.Text = v.words.T("row.idle", r.Idle)
-	}
-	r.Idle, r.NoShow = "", false
-	if r.Who != nil {
-		r.Who.Since = nil
-	}
-	for i := range r.More {
-		r.More[i].Since = nil
 	}
 }
 
@@ -228,11 +224,11 @@ func (v *view) whoIsOn(r *templates.Row, g *board.GPU, d detail, ref time.Time, 
 		}
 		who := v.owner(owner, root)
 		who.Program = render.Clean(p.Program)
-		if p.StartedAt != nil {
+		if d == brief && p.StartedAt != nil { // other rows say it in a column of its own
 			who.Since = toMinute(v.words.near(p.StartedAt.Time, ref))
 		}
 		if r.Who == nil {
-			if who.Since == nil {
+			if d == brief && who.Since == nil {
 				who.Since = v.words.near(g.Since, ref)
 			}
 			r.Who = &who

@@ -190,10 +190,7 @@ func (v *view) lineModel(h *board.Host) string {
 	var models []string
 	for i := range h.GPUs {
 		g := &h.GPUs[i]
-		name := family(g.ShortName)
-		if v.sizes[name] > 1 {
-			name = v.words.model(g.ShortName, g.MemoryTotal)
-		}
+		name := v.words.familyOf(g.ShortName, g.MemoryTotal, v.sizes)
 		if name != "" && !slices.Contains(models, name) {
 			models = append(models, name)
 		}

@@ -2,9 +2,10 @@ package page
 
 import (
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
-	"unicode/utf8"
 
 	"gpuboard/internal/board"
 	"gpuboard/sitegen/render"
@@ -18,8 +19,6 @@ const (
 	pastSteps, pastLevels = 48, 10
 
 	stripAhead = 48 * time.Hour
-	// stripEvery is how often a strip moves on, so that a line does not change with each generation.
-	stripEvery = 15 * time.Minute
 
 	stripBars  = 6   // bookings
 	characters = 6.4 // the width of one in pixels
@@ -27,16 +26,16 @@ const (
 	narrowAhead, wideAhead = 100, 200
 )
 
-// strip draws what a GPU has done and who has booked it; narrow is on the front page.
-func (v *view) strip(h *board.Host, g *board.GPU, narrow bool) *templates.Strip {
+// strip draws what a GPU has done and which bookings of it are due; narrow is on the front page.
+func (v *view) strip(g *board.GPU, due []*board.Booking, narrow bool) *templates.Strip {
 	s := &templates.Strip{}
 	v.drawPast(s, g)
-	now := v.in.Board.GeneratedAt.Truncate(stripEvery)
+	now := v.in.Board.GeneratedAt.Truncate(quarter) // so that a line does not change with each generation
 	width := wideAhead
 	if narrow {
 		width = narrowAhead
 	}
-	v.drawAhead(s, v.due(h, g), g, now, characters/float64(width))
+	v.drawAhead(s, due, g, now, characters/float64(width))
 	return s
 }
 
@@ -44,53 +43,28 @@ func (v *view) strip(h *board.Host, g *board.GPU, narrow bool) *templates.Strip 
 // known, and who held it still is.
 func (v *view) drawPast(s *templates.Strip, g *board.GPU) {
 	loads, holders := halves(g)
-	areas := [1 + board.PersonColors][]float64{} // by colour, a load for each step, NaN where it is another's
-	sum, known, top, gap := 0.0, 0, 0.0, -1
+	sum, known, top := 0.0, 0, 0.0
 	for i, load := range loads {
-		held := holders[i] != ""
-		silent := math.IsNaN(load)
-		if !silent {
+		if !math.IsNaN(load) {
 			sum, known, top = sum+load, known+1, max(top, load)
-		}
-		switch {
-		case silent && !held && gap < 0:
-			gap = i
-		case (!silent || held) && gap >= 0:
-			s.Gaps += gapPath(gap, i)
-			gap = -1
-		}
-		if held && silent {
-			load = 0
-		}
-		if held || load >= 1 {
-			add(&areas[v.in.Board.Colors[holders[i]]], len(loads), i, load/100)
+		} else if holders[i] != "" {
+			loads[i] = 0
 		}
 	}
-	if gap >= 0 {
-		s.Gaps += gapPath(gap, len(loads))
-	}
-	if known == 0 { // there is no history, or it is a slice
-		s.Gaps = ""
-	} else {
+	if known > 0 {
 		s.Text = v.words.T("spark", int(math.Round(sum/float64(known))), int(math.Round(top)))
-	}
-	for color, values := range areas {
-		if values != nil {
-			path, _ := area(values, pastLevels, 1)
-			s.Past = append(s.Past, templates.Area{Class: "person" + strconv.Itoa(color), Path: path})
+		for _, run := range unknownRuns(loads) {
+			s.Gaps += gapPath(run.from, run.to)
 		}
 	}
-}
 
-// add puts a value in the place of one that is not known. A list of n is made where there is none.
-func add(list *[]float64, n, i int, value float64) {
-	if *list == nil {
-		*list = make([]float64, n)
-		for k := range n {
-			(*list)[k] = math.NaN()
+	for i := range loads {
+		if loads[i] /= 100; holders[i] == "" && loads[i] < 0.01 {
+			loads[i] = math.NaN() // nobody, and nothing
 		}
 	}
-	(*list)[i] = value
+	s.Past = parts(loads, func(i int) string { return v.colorOf(holders[i]) }, pastLevels, 1)
+	slices.SortFunc(s.Past, func(x, y templates.Part) int { return strings.Compare(x.Color, y.Color) })
 }
 
 // halves are the loads of the last day in half hours, NaN where a host was silent, and who held the GPU then.
@@ -122,20 +96,25 @@ func gapPath(from, to int) string {
 // drawAhead draws the bookings of the next two days. character is the width of a letter, as a part of all.
 func (v *view) drawAhead(s *templates.Strip, due []*board.Booking, g *board.GPU, now time.Time, character float64) {
 	ahead := span{from: now, until: now.Add(stripAhead)}
+	var bars []stripBar
 	for _, b := range due {
-		if len(s.Bars) == stripBars {
+		if len(bars) == stripBars {
 			break
 		}
 		if !ahead.shows(b) {
 			continue
 		}
-		from, to := ahead.at(b.From), ahead.at(ahead.end(b))
-		s.Bars = append(s.Bars, templates.StripBar{From: from, To: max(to, from+0.02), Texts: v.barTexts(b, g, now)})
+		bar := stripBar{from: ahead.at(b.From), texts: v.barTexts(b, g, now)}
+		bar.to = max(ahead.at(ahead.end(b)), bar.from+0.02)
 		if b.Kind == "maintenance" {
-			s.Bars[len(s.Bars)-1].Class = "mnt"
+			bar.Class = "mnt"
 		}
+		bars = append(bars, bar)
 	}
-	placeTexts(s.Bars, character)
+	placeTexts(bars, character)
+	for _, bar := range bars {
+		s.Bars = append(s.Bars, bar.StripBar)
+	}
 	if g.State != board.Free || len(s.Bars) > 0 {
 		return
 	}
@@ -163,31 +142,38 @@ func (v *view) barTexts(b *board.Booking, g *board.GPU, now time.Time) []string 
 	return []string{name + " " + until, name, until}
 }
 
+// A stripBar is a booking while its text is chosen. It lies between two parts of the time ahead.
+type stripBar struct {
+	templates.StripBar
+	from, to float64
+	texts    []string // what may stand there, the longest first
+}
+
 // placeTexts puts the longest text that there is room for into each bar or right of it, else left of it.
-func placeTexts(bars []templates.StripBar, character float64) {
+func placeTexts(bars []stripBar, character float64) {
 	taken := 0.0
 	for i := range bars {
 		b := &bars[i]
 		b.DX = "4"
 		right := 1.0
 		if i+1 < len(bars) {
-			right = bars[i+1].From
+			right = bars[i+1].from
 		}
-		for _, text := range b.Texts {
-			length := character * (float64(utf8.RuneCountInString(text)) + 0.5)
+		for _, text := range b.texts {
+			length := character * (float64(render.TextWidth(text)) + 0.5)
 			// A text that is cut off at the end of the strip is better than none.
-			cut := b.From == 0 && right == 1 && text == b.Texts[len(b.Texts)-1]
-			if cut || b.From+length <= right {
+			cut := b.from == 0 && right == 1 && text == b.texts[len(b.texts)-1]
+			if cut || b.from+length <= right {
 				b.Text = text
-				taken = max(taken, b.From+length)
+				taken = max(taken, b.from+length)
 				break
 			}
-			if b.From-length >= taken {
+			if b.from-length >= taken {
 				b.Text, b.Left, b.DX = text, true, "-3"
 				break
 			}
 		}
-		b.X, b.W = percent(b.From), percent(b.To-b.From)
-		taken = max(taken, b.To)
+		b.X, b.W = percent(b.from), percent(b.to-b.from)
+		taken = max(taken, b.to)
 	}
 }

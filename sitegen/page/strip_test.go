@@ -31,9 +31,9 @@ func TestStripOfYesterday(t *testing.T) {
 	g.Utilization = append(g.Utilization, make([]*float64, 96-len(g.Utilization))...)
 	var s templates.Strip
 	v.drawPast(&s, g)
-	want := []templates.Area{
-		{Class: "person0", Path: "M3 11v-6h1V11z"},       // tomas has no colour; half an hour of 50 %
-		{Class: "person3", Path: "M0 11v-11h1v10h1V11z"}, // a person who does nothing still has a line
+	want := []templates.Part{
+		{Color: "person0", Path: "M3 11v-6h1V11z"},       // tomas has no colour; half an hour of 50 %
+		{Color: "person3", Path: "M0 11v-11h1v10h1V11z"}, // a person who does nothing still has a line
 	}
 	if len(s.Past) != len(want) {
 		t.Fatalf("it is drawn as %v", s.Past)
@@ -63,7 +63,7 @@ func TestStripOfYesterday(t *testing.T) {
 // TestStripOfTomorrow: each booking of the next two days is a bar, and says what there is room for.
 func TestStripOfTomorrow(t *testing.T) {
 	v := stripView(t, nil)
-	now := v.in.Board.GeneratedAt.Truncate(stripEvery)
+	now := v.in.Board.GeneratedAt.Truncate(quarter)
 	in := func(hours float64) time.Time { return now.Add(time.Duration(hours * float64(time.Hour))) }
 	for name, c := range map[string]struct {
 		state    board.State
@@ -115,9 +115,9 @@ func TestTextsOfBookingsDoNotOverlap(t *testing.T) {
 	const character = 0.06
 	for first := 0.0; first < 0.9; first += 0.07 {
 		for length := 0.02; first+length < 0.95; length += 0.11 {
-			bars := []templates.StripBar{
-				{From: first, To: first + length, Texts: []string{"Mon 10:00 mira", "Mon 10:00", "mira"}},
-				{From: first + length, To: 1, Texts: []string{"Tue 10:00 tomas", "Tue 10:00", "tomas"}},
+			bars := []stripBar{
+				{from: first, to: first + length, texts: []string{"Mon 10:00 mira", "Mon 10:00", "mira"}},
+				{from: first + length, to: 1, texts: []string{"Tue 10:00 tomas", "Tue 10:00", "tomas"}},
 			}
 			placeTexts(bars, character)
 			end := 0.0
@@ -125,14 +125,14 @@ func TestTextsOfBookingsDoNotOverlap(t *testing.T) {
 				if b.Text == "" {
 					continue
 				}
-				from := b.From
+				from := b.from
 				if b.Left {
 					from -= character * float64(len(b.Text))
 				}
 				if from < end-1e-9 {
 					t.Fatalf("%v: the text %q begins at %.2f, and there is one until %.2f", bars, b.Text, from, end)
 				}
-				if end = from + character*float64(len(b.Text)); i == 0 && end > bars[1].From && !b.Left && first > 0 {
+				if end = from + character*float64(len(b.Text)); i == 0 && end > bars[1].from && !b.Left && first > 0 {
 					t.Fatalf("%q lies on the next bar", b.Text)
 				}
 			}
@@ -142,7 +142,7 @@ func TestTextsOfBookingsDoNotOverlap(t *testing.T) {
 
 // TestRibbonSaysWhatIsBooked: the share of a model that is booked, two bookings of one GPU at a time being one.
 func TestRibbonSaysWhatIsBooked(t *testing.T) {
-	now := boardtest.Now.Truncate(stripEvery)
+	now := boardtest.Now.Truncate(quarter)
 	var d demand
 	g := &board.GPU{}
 	d.book([]*board.Booking{

@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -91,6 +92,29 @@ func folded(values []float64, n int) []float64 {
 		out = append(out, meanOf(values[i:min(i+n, len(values))]))
 	}
 	return out
+}
+
+// parts draws values, of which one is a whole: those of the steps of each key alone, in the order in which the keys
+// come up. The key is the colour of the part.
+func parts(values []float64, key func(step int) string, levels, base int) (list []templates.Part) {
+	var keys []string
+	for i := range values {
+		if k := key(i); !slices.Contains(keys, k) {
+			keys = append(keys, k)
+		}
+	}
+	for _, k := range keys {
+		own := slices.Clone(values)
+		for i := range own {
+			if key(i) != k {
+				own[i] = math.NaN()
+			}
+		}
+		if path, _ := area(own, levels, base); path != "" {
+			list = append(list, templates.Part{Color: k, Path: path})
+		}
+	}
+	return list
 }
 
 // chart draws values, of which NaN is not known.

@@ -2,7 +2,6 @@ package page
 
 import (
 	"cmp"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -125,11 +124,7 @@ func (v *view) card(h *board.Host, d detail, ref time.Time, root string) *templa
 	if h.ClockOffset != 0 {
 		c.Ahead, c.Clock = h.ClockOffset > 0, v.words.length(h.ClockOffset.Abs())
 	}
-	var models []string
-	for _, m := range h.Models {
-		models = append(models, fmt.Sprintf("%d × %s", m.Total, v.words.model(m.Name, m.MemoryTotal)))
-	}
-	c.Models = strings.Join(models, " · ")
+	c.Models = v.words.models(h.Models)
 	if !c.Old { // a load of hours ago says nothing
 		c.Meters = v.words.meters(h, d == whole)
 	}
