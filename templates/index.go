@@ -51,6 +51,7 @@ type Supply struct {
 	Free               int
 	More               string // how many more are free at Next, by the bookings
 	Next               *Moment
+	NextHref           string // leads to the first of these
 	Ribbon             string // how much of it is booked in the next seven days, in steps of six hours
 	Booked             string // the same in words
 }

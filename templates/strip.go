@@ -14,6 +14,5 @@ type StripBar struct {
 	X, W  string // in per cent
 	Class string
 	Text  string
-	Left  bool   // the text ends at the beginning of the bar
-	DX    string // how far the text is from there, in pixels
+	Left  bool // the text ends at the beginning of the bar
 }

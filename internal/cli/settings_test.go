@@ -347,7 +347,7 @@ func pageSettings() []setting {
 			l.lab()
 			return found(`the next one begins (\S+) after`, l.runWith(ctx, "generate", "--watch", "-v").stderr)
 		}},
-		{"title", "Farm", "Farm", "Shed", "Shed", inSite("index.html", `<title>.* · (.*?)</title>`)},
+		{"title", "Farm", "Farm", "Shed", "Shed", inSite("index.html", `<title>[^<]* · (.*?)</title>`)},
 		{"lab", "Vision", "Vision", "Speech", "Speech", inSite("api/v1/board.json", `"lab":"(.*?)"`)},
 		{"language", "de", "de", "fr", "fr", inSite("index.html", `<html lang="(.*?)"`)},
 		{"languages", "de", "site/de/index.html", "fr", "site/fr/index.html", made("site/??/index.html")},

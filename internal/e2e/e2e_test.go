@@ -107,6 +107,10 @@ func TestWholeProduct(t *testing.T) {
 		t.Errorf("five minutes after its death: %+v", b.Hosts[0])
 	}
 	page.Open(site + "/")
+	if line := page.Text("#gpu01"); !strings.Contains(line, "silent since") {
+		t.Errorf("the line of a silent node says\n%s", line)
+	}
+	page.Open(site + "/hosts/gpu01/")
 	if row := page.Text("#gpu01-0"); !strings.Contains(row, "unknown") {
 		t.Errorf("the row of a silent node says\n%s", row)
 	}

@@ -115,8 +115,9 @@ func TestFlowsOfOnesOwnBooking(t *testing.T) {
 	if marked := browser.Eval[string](f.page, `[...document.querySelectorAll(".r.mine")].map(r => r.id).join()`); marked != row {
 		t.Errorf("marked as hers is %q, want %s", marked, row)
 	}
-	if rings := browser.Eval[int](f.page, `document.querySelectorAll(".gl .ring").length`); rings != 1 {
-		t.Errorf("%d rings on the map", rings)
+	const ringed = `[...document.querySelectorAll(".r .chip .g")].filter(g => getComputedStyle(g).outlineStyle !== "none").length`
+	if rings := browser.Eval[int](f.page, ringed); rings != 1 {
+		t.Errorf("%d rings round signs", rings)
 	}
 
 	f.click("#" + row + " .bkp > summary")
@@ -193,7 +194,7 @@ func TestFlowsOfBooking(t *testing.T) {
 	}
 
 	f.page.Open(f.url + "/")
-	f.click(fmt.Sprintf(`main p a[href="#%s"]`, rows[0]))
+	f.click(fmt.Sprintf(`.supply a[href="#%s"]`, rows[0]))
 	f.click("#" + rows[0] + " .bkp > summary")
 	f.click("#" + rows[0] + " .go button")
 	f.says(rows[0], "booked by you until ")

@@ -235,12 +235,12 @@ func (w *week) free(h *board.Host) (parts []part) {
 		}
 		n := one(g)
 		add(w.from, change{free: n})
-		for _, t := range w.taken(w.of(h, g)) {
+		for _, t := range w.taken(w.booked.of(h, g)) {
 			add(t.from, change{free: count{-n.gpus, -n.slices}})
 			add(t.until, change{free: n})
 		}
 	}
-	for _, b := range w.booked[target{h.Name, -1, -1}] {
+	for _, b := range w.booked.whole(h) {
 		off := 0
 		if b.Kind == "maintenance" {
 			off = 1

@@ -167,7 +167,7 @@ const (
 type week struct {
 	*view
 	span
-	booked map[target][]*board.Booking
+	booked schedule
 	drawn  map[*board.Booking]bool
 	parts  int  // of the band of one host
 	brief  bool // a band says once of how many GPUs it is
@@ -183,6 +183,43 @@ type target struct {
 	mig  int // which of its slices; -1 for all of it
 }
 
+// A schedule is the bookings of a span by what they are for.
+type schedule map[target][]*board.Booking
+
+// scheduled sorts the bookings of a span by what they are for, and counts them.
+func (v *view) scheduled(s span) (booked schedule, n int) {
+	booked = schedule{}
+	for i := range v.in.Board.Bookings {
+		b := &v.in.Board.Bookings[i]
+		if !s.shows(b) {
+			continue
+		}
+		n++
+		for _, gpu := range b.GPUs {
+			k := target{b.Host, gpu, *cmp.Or(b.Slice, new(-1))}
+			booked[k] = append(booked[k], b)
+		}
+		if len(b.GPUs) == 0 && b.UUID == "" {
+			k := target{b.Host, -1, -1}
+			booked[k] = append(booked[k], b)
+		}
+	}
+	return booked, n
+}
+
+// whole are the bookings of a host with all of its GPUs.
+func (s schedule) whole(h *board.Host) []*board.Booking { return s[target{h.Name, -1, -1}] }
+
+// of are the bookings of a unit and of the GPU that it is a part of, by start, without those of its host.
+func (s schedule) of(h *board.Host, g *board.GPU) []*board.Booking {
+	list := s[target{h.Name, g.Index, -1}]
+	if g.Slice != nil {
+		list = slices.Concat(list, s[target{h.Name, g.Index, g.Slice.Index}])
+		sortByStart(list)
+	}
+	return list
+}
+
 // weekOf is the picture of the bookings from the midnight before now on; nil without hosts.
 func (v *view) weekOf(now time.Time) *templates.Week {
 	hosts := v.in.Board.Hosts
@@ -192,7 +229,7 @@ func (v *view) weekOf(now time.Time) *templates.Week {
 	l := now.In(v.words.zone)
 	midnight := time.Date(l.Year(), l.Month(), l.Day(), 0, 0, 0, 0, v.words.zone)
 	w := &week{
-		view: v, booked: map[target][]*board.Booking{}, drawn: map[*board.Booking]bool{}, left: allBars,
+		view: v, drawn: map[*board.Booking]bool{}, left: allBars,
 		span: span{
 			from: midnight, now: now, until: midnight.AddDate(0, 0, weekDays), phone: 240, narrow: 490, wide: 990,
 		},
@@ -201,7 +238,9 @@ func (v *view) weekOf(now time.Time) *templates.Week {
 	if w.brief {
 		w.left = allBars / 2
 	}
-	shown, lines := w.read(), 0
+	booked, shown := v.scheduled(w.span)
+	w.booked = booked
+	lines := 0
 	for i := range hosts {
 		if len(v.booked[hosts[i].Name]) > 0 {
 			lines += hosts[i].Totals.GPUs.All + hosts[i].Totals.Slices.All
@@ -222,27 +261,6 @@ func (v *view) weekOf(now time.Time) *templates.Week {
 	w.groups(t, hosts)
 	t.More, t.MoreBars = w.more, shown-len(w.drawn)
 	return t
-}
-
-// read sorts the bookings of these days by what they are for, and counts them.
-func (w *week) read() int {
-	n, bookings := 0, w.in.Board.Bookings
-	for i := range bookings {
-		b := &bookings[i]
-		if !w.shows(b) {
-			continue
-		}
-		n++
-		for _, gpu := range b.GPUs {
-			k := target{b.Host, gpu, *cmp.Or(b.Slice, new(-1))}
-			w.booked[k] = append(w.booked[k], b)
-		}
-		if len(b.GPUs) == 0 && b.UUID == "" {
-			k := target{b.Host, -1, -1}
-			w.booked[k] = append(w.booked[k], b)
-		}
-	}
-	return n
 }
 
 // groups are the hosts below the names of their groups; without groups, many are below their models.
@@ -304,16 +322,6 @@ func (w *week) host(h *board.Host, silent bool) templates.WeekHost {
 	return out
 }
 
-// of are the bookings of a unit and of the GPU that it is a part of, by start, without those of its host.
-func (w *week) of(h *board.Host, g *board.GPU) []*board.Booking {
-	list := w.booked[target{h.Name, g.Index, -1}]
-	if g.Slice != nil {
-		list = slices.Concat(list, w.booked[target{h.Name, g.Index, g.Slice.Index}])
-		sortByStart(list)
-	}
-	return list
-}
-
 func sortByStart(list []*board.Booking) {
 	slices.SortStableFunc(list, func(x, y *board.Booking) int { return x.From.Compare(y.From) })
 }
@@ -327,12 +335,12 @@ func usable(g *board.GPU) bool {
 // bookFrom is the address of the form for that GPU of a host which is free first, and the name of the GPU; "" for none.
 func (w *week) bookFrom(h *board.Host) (href, label string) {
 	var first *board.GPU
-	from, whole, runs := w.until, w.taken(w.booked[target{h.Name, -1, -1}]), false
+	from, whole, runs := w.until, w.taken(w.booked.whole(h)), false
 	for g := range h.Units() {
 		if _, ok := g.Target(); !ok || !usable(g) {
 			continue
 		}
-		own := w.taken(w.of(h, g))
+		own := w.taken(w.booked.of(h, g))
 		begin := openFrom(w.now, whole, own)
 		used := begin.Equal(w.now) && g.State != board.Free
 		if used {
@@ -387,7 +395,7 @@ func (w *week) band(h *board.Host) (band []templates.WeekPart) {
 
 // listed are the bookings that the line of a GPU shows, by start, and what runs there unbooked.
 func (w *week) listed(h *board.Host, g *board.GPU) []*board.Booking {
-	whole, own := w.booked[target{h.Name, -1, -1}], w.of(h, g)
+	whole, own := w.booked.whole(h), w.booked.of(h, g)
 	list := slices.Concat(whole[:min(len(whole), w.most)], own[:min(len(own), w.most)])
 	if owners := g.Owners(); g.State == board.Busy && len(owners) > 0 && !g.Since.IsZero() {
 		from := g.Since

@@ -96,7 +96,7 @@ func TestBrowserOrdersHostsAndRows(t *testing.T) {
 	// Slices stay below their GPU.
 	expect(t, b,
 		`[...document.querySelectorAll("#ceres .slice")].every(r => r.previousElementSibling.id === r.dataset.of || r.previousElementSibling.dataset.of === r.dataset.of)`, "true")
-	b.Value(`document.querySelector("#ceres th.i button").click(), document.querySelector("#ceres th.i button").click()`)
+	b.Value(`document.querySelector("#atlas th.i button").click(), document.querySelector("#atlas th.i button").click()`)
 	expect(t, b, rows, listedRows)
 	b.Quiet(site)
 

@@ -135,6 +135,7 @@ func keyOf(m *board.Model) modelKey { return modelKey{m.Name, board.WholeGiB(m.M
 type demand struct {
 	next   time.Time // when the first of those in use comes free
 	more   int       // how many do
+	href   string    // leads to the first of these
 	booked [ribbonSteps]float64
 }
 
@@ -156,7 +157,8 @@ func (v *view) supply() []templates.Supply {
 		}
 		d := demands[keyOf(m)]
 		if !d.next.IsZero() {
-			s.More, s.Next = fmt.Sprintf("+%d", d.more), v.words.near(d.next, v.in.Board.GeneratedAt)
+			s.More, s.NextHref = fmt.Sprintf("+%d", d.more), d.href
+			s.Next = v.words.near(d.next, v.in.Board.GeneratedAt)
 		}
 		sum, shares := 0.0, make([]float64, ribbonSteps)
 		for k, n := range d.booked {
@@ -173,60 +175,54 @@ func (v *view) supply() []templates.Supply {
 // demands adds up, by model, what bookings say of the next seven days.
 func (v *view) demands() map[modelKey]*demand {
 	now := v.in.Board.GeneratedAt.Truncate(quarter)
-	end := now.Add(ribbonSteps * ribbonStep)
+	week := span{from: now, until: now.Add(ribbonSteps * ribbonStep)}
+	booked, _ := v.scheduled(week)
 	all := map[modelKey]*demand{}
 	for i := range v.in.Board.Models {
 		all[keyOf(&v.in.Board.Models[i])] = &demand{}
 	}
 	for i := range v.in.Board.Hosts {
 		h := &v.in.Board.Hosts[i]
-		var near []*board.Booking
-		for _, b := range v.booked[h.Name] {
-			if !b.Expired && b.From.Before(end) {
-				near = append(near, b)
-			}
-		}
+		whole := week.shares(booked.whole(h))
 		for g := range h.Units() {
 			d := all[modelKey{g.ShortName, board.WholeGiB(g.MemoryTotal), g.Slice != nil}]
 			if d == nil {
 				continue
 			}
 			if g.State != board.Free && !g.FreeFrom.IsZero() {
-				d.free(g.FreeFrom)
+				d.free(g.FreeFrom, v.rowHref(h.Name, g))
 			}
-			d.book(near, g, now)
+			for k, own := range week.shares(booked.of(h, g)) {
+				d.booked[k] += min(1, whole[k]+own)
+			}
 		}
 	}
 	return all
 }
 
-// free counts a unit that comes free.
-func (d *demand) free(at time.Time) {
+// free counts a unit that comes free, and keeps where the first of these is.
+func (d *demand) free(at time.Time, href string) {
 	switch {
 	case d.next.IsZero() || at.Before(d.next):
-		d.next, d.more = at, 1
+		d.next, d.href, d.more = at, href, 1
 	case at.Equal(d.next):
 		d.more++
 	}
 }
 
-// book counts the bookings of a unit. Two at the same time are one.
-func (d *demand) book(bookings []*board.Booking, g *board.GPU, now time.Time) {
-	var shares [ribbonSteps]float64
-	for _, b := range bookings {
-		if !b.Covers(g) {
-			continue
-		}
-		for k := range shares {
-			from := now.Add(time.Duration(k) * ribbonStep)
+// shares are the parts of the steps of a ribbon in which there is one of these bookings, which are sorted by start.
+func (s span) shares(list []*board.Booking) (shares [ribbonSteps]float64) {
+	for _, t := range s.taken(list) {
+		for k := int(s.at(t.from) * ribbonSteps); k < ribbonSteps; k++ {
+			from := s.from.Add(time.Duration(k) * ribbonStep)
+			if !from.Before(t.until) {
+				break
+			}
 			step := span{from: from, until: from.Add(ribbonStep)}
-			begin, end := step.at(b.From), step.at(step.end(b))
-			shares[k] = min(1, shares[k]+max(0, end-begin))
+			shares[k] += step.at(t.until) - step.at(t.from)
 		}
 	}
-	for k, share := range shares {
-		d.booked[k] += share
-	}
+	return shares
 }
 
 // columns puts hosts into two columns that are about as high, in their order.

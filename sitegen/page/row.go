@@ -102,7 +102,7 @@ func (v *view) row(h *board.Host, g *board.GPU, named bool, d detail, ref time.T
 	if d != brief {
 		v.howLong(&r, g, ref)
 		due := v.due(h, g)
-		r.Strip = v.strip(g, due, d == usual)
+		r.Strip = v.strip(h, g, due, d == usual)
 		r.Panel = v.panel(h, g, due, ref, root)
 		if r.Panel != nil && d != whole {
 			r.Panel.JSON = "" // many rows share the page

@@ -20,15 +20,18 @@ const (
 
 	stripAhead = 48 * time.Hour
 
-	stripBars  = 6   // bookings
-	characters = 6.4 // the width of one in pixels
+	stripBars  = 6    // bookings, of a host with few GPUs
+	hostBars   = 1024 // of all GPUs of a host
+	characters = 6.4  // the width of one in pixels
 	// The part of a strip with bookings is at least so many pixels wide: on the front page, and on a host's own.
 	narrowAhead, wideAhead = 100, 200
 )
 
 // strip draws what a GPU has done and which bookings of it are due; narrow is on the front page.
-func (v *view) strip(g *board.GPU, due []*board.Booking, narrow bool) *templates.Strip {
+func (v *view) strip(h *board.Host, g *board.GPU, due []*board.Booking, narrow bool) *templates.Strip {
 	s := &templates.Strip{}
+	most := max(1, hostBars/max(1, h.Totals.GPUs.All+h.Totals.Slices.All))
+	due = due[:min(len(due), most)]
 	v.drawPast(s, g)
 	now := v.in.Board.GeneratedAt.Truncate(quarter) // so that a line does not change with each generation
 	width := wideAhead
@@ -154,7 +157,6 @@ func placeTexts(bars []stripBar, character float64) {
 	taken := 0.0
 	for i := range bars {
 		b := &bars[i]
-		b.DX = "4"
 		right := 1.0
 		if i+1 < len(bars) {
 			right = bars[i+1].from
@@ -169,7 +171,7 @@ func placeTexts(bars []stripBar, character float64) {
 				break
 			}
 			if b.from-length >= taken {
-				b.Text, b.Left, b.DX = text, true, "-3"
+				b.Text, b.Left = text, true
 				break
 			}
 		}

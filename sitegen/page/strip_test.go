@@ -143,22 +143,22 @@ func TestTextsOfBookingsDoNotOverlap(t *testing.T) {
 // TestRibbonSaysWhatIsBooked: the share of a model that is booked, two bookings of one GPU at a time being one.
 func TestRibbonSaysWhatIsBooked(t *testing.T) {
 	now := boardtest.Now.Truncate(quarter)
-	var d demand
-	g := &board.GPU{}
-	d.book([]*board.Booking{
+	week := span{from: now, until: now.Add(ribbonSteps * ribbonStep)}
+	booked := week.shares([]*board.Booking{
 		{Name: "eva", From: now.Add(-time.Hour), Until: now.Add(9 * time.Hour)},
 		{Name: "mira", From: now, Until: now.Add(6 * time.Hour)},
 		{Name: "tomas", From: now.Add(162 * time.Hour)},
-	}, g, now)
+	})
 	for k, want := range map[int]float64{0: 1, 1: 0.5, 2: 0, 26: 0, 27: 1} {
-		if math.Abs(d.booked[k]-want) > 1e-9 {
-			t.Errorf("in step %d %g of it is booked, want %g", k, d.booked[k], want)
+		if math.Abs(booked[k]-want) > 1e-9 {
+			t.Errorf("in step %d %g of it is booked, want %g", k, booked[k], want)
 		}
 	}
-	d.free(now.Add(2 * time.Hour))
-	d.free(now.Add(time.Hour))
-	d.free(now.Add(time.Hour))
-	if d.more != 2 || !d.next.Equal(now.Add(time.Hour)) {
+	var d demand
+	d.free(now.Add(2*time.Hour), "late")
+	d.free(now.Add(time.Hour), "first")
+	d.free(now.Add(time.Hour), "second")
+	if d.href != "first" || d.more != 2 || !d.next.Equal(now.Add(time.Hour)) {
 		t.Errorf("%d more are free at %s", d.more, d.next)
 	}
 }

@@ -131,6 +131,7 @@ function toggleHost(line) {
   } else {
     openHost(line);
   }
+  makeSortable(); // another table may be the first one now
   toggledHosts.delete(line.id);
   if (isOpen(line) !== openInPage.has(line)) {
     toggledHosts.add(line.id);

@@ -91,7 +91,7 @@ function sortGPUs() {
 function makeSortable() {
   for (const table of findAll("table.sortable,table.gpus")) {
     for (const head of findAll("thead th:not(.x)", table)) {
-      if (!head.querySelector("button")) {
+      if (!head.querySelector("button") && showsHeads(table)) {
         addSortButton(table, head);
       }
     }
@@ -103,6 +103,12 @@ function makeSortable() {
   if (rowOrder) {
     sortGPUs();
   }
+}
+
+// showsHeads reports whether a table shows its heads: of several below each other, the first one does.
+function showsHeads(table) {
+  const line = table.closest(".rowed > .host");
+  return !line || line.matches(":nth-child(1 of .open)");
 }
 
 function addSortButton(table, head) {
