@@ -43,7 +43,7 @@ func whoFiles(t *testing.T, b *board.Board) map[string]string {
 // whoOnPage returns who is on the first GPU of a host's page.
 func whoOnPage(t *testing.T, content string) string {
 	t.Helper()
-	m := regexp.MustCompile(`(?s)<td class="w">(.*?)</td>`).FindStringSubmatch(content)
+	m := regexp.MustCompile(`(?s)<td class="w[^"]*">(.*?)</td>`).FindStringSubmatch(content)
 	if m == nil {
 		t.Fatal("no row has who is on it")
 	}

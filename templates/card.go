@@ -26,7 +26,7 @@ type Card struct {
 	Unread          string // why none of its GPUs can be read
 	Open            bool   // the front page has its rows
 	Whole           bool   // it is on the host's own page
-	Why             string // a host whose GPUs are all off, or not known: why
+	Why             string // why a host is one line without rows: it is silent or out of service; "" if it has rows
 	Name            string // on a line, where the title is too long
 	Model           string // of its GPUs, on a line: "H100"
 	Users           []LineUser

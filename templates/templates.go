@@ -47,7 +47,7 @@ func Scripts() []Script {
 			"script/tools.js", "script/renew.js", "script/keys.js", "script/start.js",
 		}, true},
 		{"book", []string{
-			"script/bookwords.js", "script/times.js", "script/command.js", "script/panel.js", "script/deliver.js",
+			"script/bookwords.js", "script/times.js", "script/command.js", "script/panel.js", "script/actions.js",
 			"script/you.js", "script/book.js",
 		}, true},
 		{"several", []string{"script/several.js"}, false},

@@ -178,7 +178,7 @@ type GPU struct {
 	FreeUntil time.Time
 	// Utilization is the last 24 hours in equal steps, oldest first; nil is a gap.
 	Utilization []*float64
-	// Holders are who held most of it in each of these steps; "" for nobody, or nobody who is known for certain.
+	// Holders are the people who held most of its memory in each of these steps, "" where nobody is known for certain.
 	Holders []string
 	// Last is what was last seen there, on a host whose news is too old to show.
 	Last *LastSeen

@@ -248,7 +248,7 @@ func (m *merger) past(g *GPU, host string) {
 	}
 }
 
-// renamed returns names by which others go. Most are as the one before them.
+// renamed gives each name its new one. Most names are the same as the one before, which is not asked for again.
 func renamed(names []string, as func(string) string) []string {
 	out := slices.Clone(names)
 	for i, name := range names {

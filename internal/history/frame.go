@@ -116,7 +116,7 @@ func (f *frame) host(field, slot int) int64 {
 	return f.rows[i].cols[field][slot]
 }
 
-// addSlot adds one slot of another frame to a slot. Who is there as the holder of a GPU stays it.
+// addSlot adds one slot of another frame to a slot. A GPU that has a holder keeps it.
 func (f *frame) addSlot(slot int, from *frame, its int) {
 	for i := range from.rows {
 		for field, col := range from.rows[i].cols {

@@ -75,7 +75,7 @@ type bar struct {
 	place int // among the bars of its host
 }
 
-// alike reports whether two bookings are one to whoever looks: the same name and times.
+// alike reports whether two bookings have the same name, kind and times. They are drawn as one.
 func alike(x, y *board.Booking) bool {
 	return x.Name == y.Name && x.Kind == y.Kind && x.From.Equal(y.From) && x.Until.Equal(y.Until)
 }

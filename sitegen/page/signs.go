@@ -89,12 +89,7 @@ func loadStep(g *board.GPU) int {
 	return 0
 }
 
-// partOrder is in which order the parts of a card stand, whichever its slots are: what is free first.
-var partOrder = []board.State{
-	board.Free, board.Booked, board.InUse, board.Busy, board.Contested, board.Stuck, board.Lost, board.Drained, board.Unknown,
-}
-
-// signParts divides a sign among the states of slices, by their size.
+// signParts divides a sign among the states of slices, by their size. What is free comes first.
 func (v *view) signParts(units []*board.GPU) []templates.SignPart {
 	size, load := map[board.State]int{}, map[board.State]int{}
 	all := 0
@@ -106,7 +101,7 @@ func (v *view) signParts(units []*board.GPU) []templates.SignPart {
 	}
 	var parts []templates.SignPart
 	before := 0
-	for _, state := range partOrder {
+	for _, state := range board.States() {
 		if size[state] == 0 {
 			continue
 		}

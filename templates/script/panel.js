@@ -108,7 +108,7 @@ function bookHere(panel) {
   for (const agreed of findAll(".refusal > input, .refusal .jobs input:checked", panel)) {
     fields.set(agreed.name, agreed.value);
   }
-  deliver(panel, addressOf(panel), fields);
+  submitForm(panel, addressOf(panel), fields);
 }
 
 // addressOf is the form for the place of a panel.

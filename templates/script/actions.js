@@ -1,22 +1,22 @@
 // Booking, extending and releasing without leaving the page: what the form answers stands in the row,
 // with a way to undo it, until somebody leaves the page.
-const deeds = new Map(); // by the id of a row: what was done there
+const actions = new Map(); // by the id of a row: what was done there
 
-let delivering = false; // a second click waits for the first
+let submitting = false; // a second click waits for the first
 
-// deliver sends a form, which the policy of the page forbids the browser to do by itself. Where there is no answer
+// submitForm sends a form, which the policy of the page forbids the browser to do by itself. Where there is no answer
 // that can be read, the form itself has it.
-async function deliver(panel, address, fields) {
-  if (delivering) {
+async function submitForm(panel, address, fields) {
+  if (submitting) {
     return;
   }
-  delivering = true;
+  submitting = true;
   try {
     await post(panel, address, fields);
   } catch {
     location.href = addressOf(panel);
   } finally {
-    delivering = false;
+    submitting = false;
   }
 }
 
@@ -26,14 +26,14 @@ async function post(panel, address, fields) {
   const page = new DOMParser().parseFromString(await response.text(), "text/html");
   const saved = page.getElementById("_saved");
   if (response.redirected && saved) {
-    showDeed(panel, saved, response.url);
+    showAction(panel, saved, response.url);
   } else {
     showRefusal(panel, page);
   }
 }
 
-// showDeed keeps what was done, with the form that undoes it.
-function showDeed(old, saved, address) {
+// showAction keeps what was done, with the form that undoes it.
+function showAction(old, saved, address) {
   const row = byID(old.closest(".r").id); // the page may have been renewed meanwhile
   const panel = row.querySelector(".bkp");
   const form = saved.querySelector("form");
@@ -41,7 +41,7 @@ function showDeed(old, saved, address) {
   const places = board ? new URL(board.href, address).searchParams.get("booked").split(",") : [];
   const place = placeOf(panel);
   const ends = findAll("li > time:last-of-type", saved).map((time) => time.dateTime);
-  deeds.set(row.id, {
+  actions.set(row.id, {
     kind: saved.dataset.done,
     elsewhere: places.length > 0 && !places.includes(place) ? findAll("li > b:first-child", saved) : [],
     until: ends.length > 0 ? brief(ends[0], true) : "",
@@ -56,28 +56,28 @@ function showDeed(old, saved, address) {
   panel.open = false;
   panel.querySelector(".refusal")?.replaceChildren();
   panel.querySelector(".standing")?.remove(); // the next time it has what there is then
-  showDeeds();
+  showActions();
   row.querySelector(".done button")?.focus();
   expectBooking();
   schedule();
 }
 
-// showDeeds says in the rows what was done there. Until the board has it, that takes the place of what it says.
-function showDeeds() {
-  for (const [id, deed] of deeds) {
+// showActions says in the rows what was done there. Until the board has it, that takes the place of what it says.
+function showActions() {
+  for (const [id, action] of actions) {
     const cell = byID(id)?.querySelector(".k");
     if (!cell) {
       continue;
     }
     cell.classList.add("did");
-    cell.classList.toggle("ahead", builtAt() < deed.at);
+    cell.classList.toggle("ahead", builtAt() < action.at);
     if (!cell.querySelector(".done")) {
-      cell.prepend(makeDeed(cell.querySelector(".bkp"), deed));
+      cell.prepend(makeAction(cell.querySelector(".bkp"), action));
     }
   }
 }
 
-function makeDeed(panel, { kind, elsewhere, until, undo }) {
+function makeAction(panel, { kind, elsewhere, until, undo }) {
   const line = makeElement("p", "done");
   line.setAttribute("role", "status");
   const place = elsewhere.map((part) => part.textContent).join(", ");
@@ -85,7 +85,7 @@ function makeDeed(panel, { kind, elsewhere, until, undo }) {
   const end = kind !== "released" && until ? " " + fill(bookWords.rowUntil, until) : "";
   line.append(makeElement("b", "", (place && place + ": ") + what), end + " ");
   if (undo) {
-    line.append(makeButton("", bookWords.undo, () => deliver(panel, undo.address, new URLSearchParams(undo.fields))));
+    line.append(makeButton("", bookWords.undo, () => submitForm(panel, undo.address, new URLSearchParams(undo.fields))));
   }
   return line;
 }
@@ -110,7 +110,7 @@ document.addEventListener("submit", (event) => {
   if (panel) {
     event.preventDefault();
     const address = new URL(event.target.getAttribute("action") ?? "", addressOf(panel));
-    deliver(panel, address.href, new URLSearchParams(new FormData(event.target, event.submitter)));
+    submitForm(panel, address.href, new URLSearchParams(new FormData(event.target, event.submitter)));
   }
 });
 
@@ -126,4 +126,4 @@ async function releaseOwn(panel) {
   const release = forms[0].querySelector("[value=release]");
   await post(panel, address, new URLSearchParams(new FormData(forms[0], release)));
 }
-setups.push(showDeeds);
+setups.push(showActions);
