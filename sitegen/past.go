@@ -62,7 +62,7 @@ func (g *Generator) ingest(
 	}
 	in.give(ctx, now)
 	problems = append(problems, in.problems...)
-	recent, err := g.opt.History.Recent(ctx, now, g.opt.IdleWindow, g.opt.IdlePercent)
+	recent, err := g.opt.History.Recent(ctx, now, g.opt.Settings.IdleWindow, g.opt.IdlePercent)
 	if err != nil {
 		problems = append(problems, snapshot.Problem{Code: "history:unreadable", Message: err.Error()})
 	}

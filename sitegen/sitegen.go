@@ -47,12 +47,11 @@ type Options struct {
 	// opened is closed by [Generator.Close].
 	History     *history.Store
 	OpenHistory func(ctx context.Context, now time.Time) (*history.Store, error)
-	// IdleWindow and IdlePercent say when a GPU that is held counts as idle: its
-	// mean utilization (%) over the window is below. Defaults 30 min and 5.
-	IdleWindow  time.Duration
-	IdlePercent float64
 	// Settings are the numbers behind the states.
 	Settings board.Settings
+	// IdlePercent says when a GPU that is held counts as idle: its mean utilization over the window of the settings
+	// is below. Default 5.
+	IdlePercent float64
 	// About is what the configuration says about the site itself.
 	About render.Site
 	// NoHelp leaves the documentation out of the site, and PublicHelp puts it into
@@ -144,9 +143,7 @@ func (o *Options) complete() error {
 	}
 	o.Comments = cmp.Or(o.Comments, filepath.Join(o.Data, "comments.json"))
 	o.Aliases = cmp.Or(o.Aliases, filepath.Join(o.Data, "aliases.csv"))
-	if o.IdleWindow <= 0 {
-		o.IdleWindow = 30 * time.Minute
-	}
+	o.Settings = o.Settings.WithDefaults()
 	if o.IdlePercent <= 0 {
 		o.IdlePercent = 5
 	}

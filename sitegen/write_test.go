@@ -52,16 +52,16 @@ func TestDefaults(t *testing.T) {
 	in := func(name string) string { return filepath.Join(dir, name) }
 	for _, tt := range []struct{ given, want Options }{
 		{Options{}, Options{
-			Comments: in("data/comments.json"), Aliases: in("data/aliases.csv"), IdleWindow: 30 * time.Minute, IdlePercent: 5,
+			Comments: in("data/comments.json"), Aliases: in("data/aliases.csv"), IdlePercent: 5,
 			BookingZone: booking.Zone{Location: time.UTC}, LegacyZone: time.UTC,
 		}},
 		{Options{
-			Comments: "c", Aliases: "a", IdleWindow: time.Hour, IdlePercent: 20, BookingZone: booking.Zone{Location: time.Local}, LegacyZone: time.Local,
-			Public: "public",
+			Comments: "c", Aliases: "a", Settings: board.Settings{IdleWindow: time.Hour}, IdlePercent: 20,
+			BookingZone: booking.Zone{Location: time.Local}, LegacyZone: time.Local, Public: "public",
 		},
 			Options{
-				Comments: "c", Aliases: "a", IdleWindow: time.Hour, IdlePercent: 20, BookingZone: booking.Zone{Location: time.Local},
-				LegacyZone: time.Local, Public: in("public"),
+				Comments: "c", Aliases: "a", Settings: board.Settings{IdleWindow: time.Hour}, IdlePercent: 20,
+				BookingZone: booking.Zone{Location: time.Local}, LegacyZone: time.Local, Public: in("public"),
 			}},
 	} {
 		o := tt.given
@@ -71,6 +71,7 @@ func TestDefaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		tt.want.Data, tt.want.Site, tt.want.State, tt.want.About = in("data"), in("site"), in("state"), g.opt.About
+		tt.want.Settings = tt.want.Settings.WithDefaults()
 		if !reflect.DeepEqual(g.opt, tt.want) {
 			t.Errorf("%+v, want %+v", g.opt, tt.want)
 		}

@@ -231,8 +231,8 @@ func (m *merger) past(g *GPU, host string) {
 			}
 		}
 		if !recent.IdleSince.IsZero() {
-			// Idle only since somebody has been holding it.
-			if since := latest(recent.IdleSince, g.Since); since.Before(m.Now) {
+			// Whoever has just begun is not idle because nobody computed before.
+			if since := latest(recent.IdleSince, g.Since); m.Now.Sub(since) >= m.set.IdleWindow {
 				g.IdleSince = since
 			}
 		}

@@ -89,6 +89,9 @@ type Settings struct {
 	FreeMemoryPercent float64
 	// NoShow is how long a booked GPU may idle before that is said. Default 2 h.
 	NoShow time.Duration
+	// IdleWindow is over how long utilization must be low for a GPU to be idle, and how long somebody must have
+	// held it. Default 30 min.
+	IdleWindow time.Duration
 	// ShowExpired is how long a booking is shown after its end. Default 48 h.
 	ShowExpired time.Duration
 	// ShortNames maps nvidia-smi's product names to what the page shows.
@@ -99,12 +102,14 @@ type Settings struct {
 	TrustContainerUIDs bool
 }
 
-func (s Settings) withDefaults() Settings {
+// WithDefaults sets the numbers that are zero.
+func (s Settings) WithDefaults() Settings {
 	orDefault(&s.DownAfter, 24*time.Hour)
 	orDefault(&s.ClockTolerance, time.Minute)
 	orDefault(&s.FreeMemoryMiB, 500)
 	orDefault(&s.FreeMemoryPercent, 2)
 	orDefault(&s.NoShow, 2*time.Hour)
+	orDefault(&s.IdleWindow, 30*time.Minute)
 	orDefault(&s.ShowExpired, 48*time.Hour)
 	return s
 }

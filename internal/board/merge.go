@@ -118,7 +118,7 @@ func (m *merger) facts(host string) *hostFacts {
 }
 
 func newMerger(in Input) *merger {
-	m := &merger{Input: in, set: in.Settings.withDefaults(), hosts: map[string]*hostFacts{},
+	m := &merger{Input: in, set: in.Settings.WithDefaults(), hosts: map[string]*hostFacts{},
 		next: Marks{GPUs: map[string]Mark{}, Bookings: make(map[string]string, len(in.Marks.Bookings))}}
 	m.Now = in.Now.Round(0) // the time of day, without the process's own monotonic reading
 	if m.Calendar == nil {

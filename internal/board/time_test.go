@@ -116,13 +116,15 @@ func TestIdleNeedsAWindowAndAHolder(t *testing.T) {
 	recent := &history.Recent{GPUs: map[history.Key]history.GPU{{Host: "gpu01", GPU: "GPU-1"}: {
 		IdleSince: now.Add(-5 * time.Hour), Utilization: []*float64{nil, new(12.0)},
 	}}}
-	begun := proc("sam", snapshot.Compute, 9000)
-	begun.StartedAt = &snapshot.Time{Time: now}
-	_, g := scene{gpu: a100(), recent: recent, procs: []snapshot.Process{begun}}.row(t)
-	if g.State != board.Busy || !g.IdleSince.IsZero() || len(g.Utilization) != 2 {
-		t.Errorf("%s since just now, idle since %v, %d steps of utilization", g.State, g.IdleSince, len(g.Utilization))
+	for _, held := range []time.Duration{0, 16 * time.Second, 29 * time.Minute} {
+		begun := proc("sam", snapshot.Compute, 9000)
+		begun.StartedAt = &snapshot.Time{Time: now.Add(-held)}
+		_, g := scene{gpu: a100(), recent: recent, procs: []snapshot.Process{begun}}.row(t)
+		if g.State != board.Busy || !g.IdleSince.IsZero() || len(g.Utilization) != 2 {
+			t.Errorf("%s for %v, idle since %v, %d steps of utilization", g.State, held, g.IdleSince, len(g.Utilization))
+		}
 	}
-	_, g = scene{gpu: a100(), recent: recent, procs: []snapshot.Process{proc("sam", snapshot.Compute, 9000)}}.row(t)
+	_, g := scene{gpu: a100(), recent: recent, procs: []snapshot.Process{proc("sam", snapshot.Compute, 9000)}}.row(t)
 	if g.State != board.Busy || g.IdleFor(now) != 3*time.Hour {
 		t.Errorf("%s, idle for %v; want busy, idle for the 3 h that sam has held it", g.State, g.IdleFor(now))
 	}

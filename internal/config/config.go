@@ -137,7 +137,8 @@ func (c *Config) Board() board.Settings {
 		StaleAfter: c.Duration("stale_after"), DownAfter: c.Duration("down_after"),
 		ClockTolerance: c.Duration("clock_tolerance"),
 		FreeMemoryMiB:  int64(c.Number("free_memory_mib")), FreeMemoryPercent: c.Number("free_memory_percent"),
-		NoShow: c.Duration("no_show_after"), ShowExpired: c.Duration("show_expired"), ShortNames: c.ShortNames,
+		NoShow: c.Duration("no_show_after"), IdleWindow: c.Duration("idle_window"),
+		ShowExpired: c.Duration("show_expired"), ShortNames: c.ShortNames,
 		ServiceAccounts: c.List("service_accounts"), TrustContainerUIDs: c.String("container_uids") == "trusted",
 	}
 }

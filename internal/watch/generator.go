@@ -112,7 +112,7 @@ func options(cfg *config.Config, version string, now func() time.Time) (o sitege
 		Pretend: cfg.Pretend, Legacy: cfg.String("legacy"), LegacyZone: cfg.LegacyZone(),
 		NoHelp: cfg.Bool("no_help"), PublicHelp: cfg.Bool("public_help"),
 		Privacy: cfg.Privacy(""), Public: cfg.String("public_out"), PublicPrivacy: cfg.Privacy("public_"),
-		OpenHistory: openHistory(cfg, now), IdleWindow: cfg.Duration("idle_window"), IdlePercent: cfg.Number("idle_percent"),
+		OpenHistory: openHistory(cfg, now), IdlePercent: cfg.Number("idle_percent"),
 		Data: data, Site: cfg.String("site"), State: cfg.String("state"),
 		Comments: comments, Aliases: cfg.AliasesPath(), Templates: cfg.String("templates"),
 		BookingZone: cfg.BookingZone(false), Inventory: resolver.Resolve, Settings: cfg.Board(),
