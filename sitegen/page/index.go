@@ -229,7 +229,7 @@ func (s span) shares(list []*board.Booking) (shares [ribbonSteps]float64) {
 func columns(cards []*templates.Card) [][]*templates.Card {
 	heights, all := make([]int, len(cards)), 0
 	for i, c := range cards {
-		heights[i] = 1 + len(c.Rows)
+		heights[i] = 1 + len(c.Rows) - c.Folded
 		if c.Open {
 			heights[i]++ // the space above it
 		}

@@ -148,7 +148,7 @@ func (v *view) readings(r *templates.Row, g *board.GPU, d detail) {
 		r.Total = strconv.Itoa(board.WholeGiB(g.MemoryTotal))
 	}
 	if g.MemoryUsed != nil {
-		r.Used = v.words.gib(*g.MemoryUsed)
+		r.Used = v.words.used(g.MemoryUsed, d)
 		if total := g.MemoryTotal; total != nil && *total > 0 {
 			share := float64(*g.MemoryUsed) / float64(*total)
 			if d == brief {
@@ -208,6 +208,18 @@ func (v *view) memoryBar(g *board.GPU, share float64) ([]templates.Segment, stri
 // gib says MiB in GiB, with one decimal.
 func (w *words) gib(mib int64) string { return w.float(float64(mib)/1024, 1) }
 
+// used is the memory in use as a row says it, "" where it is not known: in whole GiB where two columns of rows share
+// the page and 0.1 GiB would be a hundredth of it or less.
+func (w *words) used(mib *int64, d detail) string {
+	switch {
+	case mib == nil:
+		return ""
+	case d == usual && *mib >= 10*1024:
+		return w.float(float64(*mib)/1024, 0)
+	}
+	return w.gib(*mib)
+}
+
 // whoIsOn fills in the people on the GPU, and the processes where there is room for them.
 func (v *view) whoIsOn(r *templates.Row, g *board.GPU, d detail, ref time.Time, root string) {
 	computing := g.Computing()
@@ -264,11 +276,7 @@ func (v *view) whoIsOn(r *templates.Row, g *board.GPU, d detail, ref time.Time, 
 			program:  r.Only != 0 && d != whole,
 			instance: g.Slice != nil,
 		}
-		used := ""
-		if p.UsedMemory != nil {
-			used = v.words.gib(*p.UsedMemory)
-		}
-		if in.person && in.program && used == r.Used && p.Container == "" && (in.instance || p.GPUInstanceID == nil) {
+		if in.person && in.program && v.words.used(p.UsedMemory, d) == r.Used && p.Container == "" && (in.instance || p.GPUInstanceID == nil) {
 			r.Details = false
 			continue
 		}

@@ -193,3 +193,29 @@ func TestSmallLabHasTwoColumns(t *testing.T) {
 		}
 	}
 }
+
+// TestEqualFreeSlicesAreOneRow: slices that are free and alike are one row that says how many, and rows of others, or
+// of slices that are booked soon, are left alone.
+func TestEqualFreeSlicesAreOneRow(t *testing.T) {
+	slice := func(of, part string, state board.State) templates.Row {
+		return templates.Row{Of: of, Part: part, State: string(state), Class: "r slice"}
+	}
+	soon := slice("a", "1g", board.Free)
+	soon.Next = &templates.Booking{}
+	rows := []templates.Row{
+		slice("a", "1g", board.Free), slice("a", "1g", board.Free), slice("a", "1g", board.Free),
+		slice("a", "2g", board.Free), slice("a", "2g", board.Busy), soon, slice("a", "1g", board.Free),
+		slice("b", "1g", board.Free), slice("b", "1g", board.Free), {State: string(board.Free)}, {State: string(board.Free)},
+	}
+	if folded := foldFree(rows); folded != 3 {
+		t.Errorf("%d rows are behind others, want 3", folded)
+	}
+	for i, want := range []int{3, 0, 0, 1, 0, 0, 1, 2, 0, 0, 0} {
+		if rows[i].Alike != want {
+			t.Errorf("row %d stands for %d, want %d", i, rows[i].Alike, want)
+		}
+		if hidden := strings.Contains(rows[i].Class, "alike"); hidden != (i == 1 || i == 2 || i == 8) {
+			t.Errorf("row %d is hidden: %v", i, hidden)
+		}
+	}
+}

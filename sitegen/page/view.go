@@ -143,8 +143,33 @@ func (v *view) card(h *board.Host, d detail, ref time.Time, root string) *templa
 		for g := range h.Rows() {
 			c.Rows = append(c.Rows, v.row(h, g, named, d, ref, root))
 		}
+		if d == usual {
+			c.Folded = foldFree(c.Rows)
+		}
 	}
 	return c
+}
+
+// foldFree makes one row of the slices of a GPU that are free and alike. The other rows stay for links and for the
+// search; it returns how many these are.
+func foldFree(rows []templates.Row) (folded int) {
+	var first *templates.Row
+	for i := range rows {
+		r := &rows[i]
+		free := r.Part != "" && r.State == string(board.Free) && r.Next == nil && r.Reason == ""
+		switch {
+		case !free:
+			first = nil
+		case first == nil || first.Of != r.Of || first.Part != r.Part:
+			first = r
+			first.Alike = 1
+		default:
+			first.Alike++
+			folded++
+			r.Class += " alike"
+		}
+	}
+	return folded
 }
 
 // mixed reports whether the GPUs of a host are of different models. Slices do not count, and

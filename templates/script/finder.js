@@ -191,6 +191,7 @@ function openMatches(matches) {
 // where one of its slices is.
 function markRows(host) {
   const everything = !query.trim();
+  host.line.classList.toggle("found", !everything);
   for (const row of findAll(".r.mig", host.line)) {
     row.hidden = true;
   }
