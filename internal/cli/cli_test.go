@@ -5,8 +5,10 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -198,11 +200,10 @@ func commandsPage() string {
 	var b strings.Builder
 	b.WriteString(`# Commands
 
-The result is on stdout, messages are on stderr. Commands for cron print nothing on success.
+` + "`gpuboard help COMMAND`" + ` explains a command in full. Here are examples, and the flags that are no settings. A command also takes
+each [setting](configuration.md) that concerns it as a flag, and every command takes ` + "`--config FILE`" + `.
 
-Every command has the flag ` + "`--config FILE`" + ` (default: ` + "`GPUBOARD_CONFIG`" + `, else ./gpuboard.yml, else
-/etc/gpuboard/gpuboard.yml). Most other flags can also be set in that file, or by a variable: see
-[configuration.md](configuration.md).
+The result is on stdout, messages are on stderr. Commands for cron print nothing on success.
 
 *This page is generated: ` + "`go test ./internal/cli -run TestReference -update-docs`" + ` updates it.*
 
@@ -214,53 +215,76 @@ Every command has the flag ` + "`--config FILE`" + ` (default: ` + "`GPUBOARD_CO
 			fmt.Fprintf(&b, "| %s | %s |\n", code, strings.TrimSpace(meaning))
 		}
 	}
+	shared := sharedFlags()
+	fmt.Fprintf(&b, "\n## Flags of several commands\n\n| flag | meaning |\n|---|---|\n")
+	for _, row := range slices.Sorted(maps.Keys(shared)) {
+		b.WriteString(row)
+	}
 	root := Root()
 	for _, group := range root.Groups() {
 		fmt.Fprintf(&b, "\n## %s\n", strings.TrimSuffix(group.Title, ":"))
 		for _, c := range root.Commands() {
 			if c.GroupID == group.ID && !c.Hidden {
-				documentCommand(&b, c)
+				documentCommand(&b, c, shared)
 			}
 		}
 	}
 	return b.String()
 }
 
-func documentCommand(b *strings.Builder, c *cobra.Command) {
+// sharedFlags are the rows of the flags that mean the same for several commands.
+func sharedFlags() map[string]bool {
+	commands := map[string]int{}
+	for _, c := range Root().Commands() {
+		for _, row := range flagRows(c) {
+			commands[row]++
+		}
+	}
+	shared := map[string]bool{}
+	for row, n := range commands {
+		if n > 1 {
+			shared[row] = true
+		}
+	}
+	return shared
+}
+
+func documentCommand(b *strings.Builder, c *cobra.Command, shared map[string]bool) {
 	fmt.Fprintf(b, "\n### gpuboard %s\n\n", c.Name())
-	long := strings.TrimSpace(strings.Split(c.Long, exitStatus)[0])
 	fmt.Fprintf(b, "%s.\n", strings.ToUpper(c.Short[:1])+strings.TrimSuffix(c.Short[1:], "."))
 	if c.Name() == "completion" || c.Name() == "help" {
 		fmt.Fprintf(b, "\n    gpuboard %s\n", c.Use)
 		return // cobra's own words, which a new version may change
 	}
-	if long != "" {
-		fmt.Fprintf(b, "\n%s\n", long)
+	fmt.Fprintf(b, "\n    gpuboard %s [flags]\n\n", c.Use)
+	for line := range strings.Lines(c.Example) {
+		fmt.Fprintf(b, "    %s\n", strings.TrimSpace(line))
 	}
-	fmt.Fprintf(b, "\n    gpuboard %s [flags]\n", c.Use)
-	if c.Example != "" {
-		fmt.Fprintf(b, "\nFor instance:\n\n")
-		for line := range strings.Lines(c.Example) {
-			fmt.Fprintf(b, "    %s\n", strings.TrimSpace(line))
+	var own []string
+	for _, row := range flagRows(c) {
+		if !shared[row] {
+			own = append(own, row)
 		}
 	}
-	if flags := flagTable(c); flags != "" {
-		fmt.Fprintf(b, "\n| flag | default | meaning |\n|---|---|---|\n%s", flags)
+	if len(own) > 0 {
+		fmt.Fprintf(b, "\n| flag | meaning |\n|---|---|\n%s", strings.Join(own, ""))
 	}
 	for _, sub := range c.Commands() {
 		if !sub.Hidden {
 			fmt.Fprintf(b, "\n`gpuboard %s %s`: %s.\n", c.Name(), sub.Use, strings.TrimSuffix(sub.Short, "."))
-			if flags := flagTable(sub); flags != "" {
-				fmt.Fprintf(b, "\n| flag | default | meaning |\n|---|---|---|\n%s", flags)
-			}
 		}
 	}
 }
 
-func flagTable(c *cobra.Command) string {
-	var b strings.Builder
+// flagRows are the flags of a command, one row each, without the settings.
+func flagRows(c *cobra.Command) []string {
+	settings := map[string]bool{}
+	for _, k := range config.Keys() {
+		settings[k.Flag()] = true
+	}
+	var rows []string
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if f.Name == "help" || f.Hidden {
+		if f.Name == "help" || f.Hidden || settings[f.Name] {
 			return
 		}
 		arg, usage := pflag.UnquoteUsage(f)
@@ -271,33 +295,48 @@ func flagTable(c *cobra.Command) string {
 		if arg != "" {
 			name += " " + arg
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, quoted(f.DefValue), tableCell(usage))
+		rows = append(rows, fmt.Sprintf("| `%s` | %s |\n", name, tableCell(usage+defaultOf(f))))
 	})
-	return b.String()
+	return rows
+}
+
+// defaultOf is what to say of a flag's default, where its meaning does not.
+func defaultOf(f *pflag.Flag) string {
+	switch f.DefValue {
+	case "", "[]", "0", "false":
+		return ""
+	}
+	if strings.Contains(f.Usage, "(default") {
+		return ""
+	}
+	return " (default: " + f.DefValue + ")"
 }
 
 func configurationPage() string {
 	var b strings.Builder
-	b.WriteString(`# Configuration
+	fmt.Fprintf(&b, `# Configuration
 
     gpuboard init web DIR      # writes a file with every setting
     gpuboard doctor            # shows the settings in force, and where each comes from
 
 Every setting has a default. Set it in the configuration file, by a variable, or by a flag; a flag overrides a variable, and
-a variable overrides the file. The file is the one that ` + "`--config`" + ` or ` + "`GPUBOARD_CONFIG`" + ` names, else
-` + "`gpuboard.yml`" + ` in the working directory, else ` + "`/etc/gpuboard/gpuboard.yml`" + `. An unknown name is an error; the message has
+a variable overrides the file. The file is the one that `+"`--config`"+` or `+"`GPUBOARD_CONFIG`"+` names, else
+`+"`gpuboard.yml`"+` in the working directory, else `+"`/etc/gpuboard/gpuboard.yml`"+`. An unknown name is an error; the message has
 its line and a similar name.
 
-A dot is a section in the file: write ` + "`consul.service`" + ` as
+A dot is a section in the file. `+"`consul.service`"+` has the flag `+"`--consul-service`"+`, the variable
+`+"`GPUBOARD_CONSUL_SERVICE`"+`, and is written so:
 
     consul:
       service: gpuboard
 
+Other names of flags: %s.
+
 Write durations as 20s, 5m or 24h. Separate the elements of a list by commas, or write a YAML list. Address and token of Consul are
 in [Consul's own variables](consul.md#access).
 
-*This page is generated: ` + "`go test ./internal/cli -run TestReference -update-docs`" + ` updates it.*
-`)
+*This page is generated: `+"`go test ./internal/cli -run TestReference -update-docs`"+` updates it.*
+`, otherFlags())
 	section := "-"
 	for _, k := range config.BySection(config.Keys()) {
 		head, _, nested := strings.Cut(k.Name, ".")
@@ -310,9 +349,9 @@ in [Consul's own variables](consul.md#access).
 			if title == "" {
 				title = "General"
 			}
-			fmt.Fprintf(&b, "\n## %s\n\n| in the file | flag, variable | default | meaning |\n|---|---|---|---|\n", title)
+			fmt.Fprintf(&b, "\n## %s\n\n| setting | default | meaning |\n|---|---|---|\n", title)
 		}
-		fmt.Fprintf(&b, "| `%s` | `--%s` `%s` | %s | %s |\n", k.Name, k.Flag(), k.Env(), quoted(k.Default), tableCell(k.Help))
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", k.Name, quoted(k.Default), tableCell(k.Help))
 	}
 	b.WriteString(`
 ## Only in the file
@@ -336,6 +375,17 @@ Short names of GPUs, by the driver's names:
       NVIDIA A100-SXM4-80GB: A100
 `)
 	return b.String()
+}
+
+// otherFlags are the settings whose flag has another name than the setting.
+func otherFlags() string {
+	var all []string
+	for _, k := range config.Keys() {
+		if usual := strings.NewReplacer(".", "-", "_", "-").Replace(k.Name); k.Flag() != usual {
+			all = append(all, fmt.Sprintf("`--%s` is `%s`", k.Flag(), k.Name))
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 func quoted(s string) string {
