@@ -30,11 +30,13 @@ type Page struct {
 // Pages lists every page once, in the order of the help's contents.
 func Pages() []Page {
 	return []Page{
+		{"members", ForPeople, "I only want to use a GPU: read the page, take one, book one"},
 		{"finding-gpus", ForPeople, "which GPU is free, in a terminal and in a script"},
 		{"bookings", ForPeople, "book, extend and release: on the command line and in the file"},
 		{"bookings-web", ForPeople, "the same in the browser"},
 		{"install", ForOperators, "from nothing to a board, step by step"},
-		{"troubleshooting", ForOperators, "every problem code, and what to do"},
+		{"troubleshooting", ForOperators, "the commonest problems, and every code"},
+		{"care", ForOperators, "back-up, restore, moving, renaming and removing"},
 		{"configuration", ForOperators, "every setting"},
 		{"commands", ForOperators, "every command and its flags"},
 		{"webservers", ForOperators, "nginx, Apache, Caddy, lighttpd, passwords"},
