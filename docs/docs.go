@@ -48,7 +48,6 @@ func Pages() []Page {
 		{"theming", ForOperators, "your own words, languages and colours"},
 		{"migration", ForOperators, "from other boards"},
 		{"migration-001", ForOperators, "from the older GPU Monitor, one host at a time"},
-		{"licences", ForOperators, "of the linked modules"},
 		{"api", ForPrograms, "JSON, text, calendars, feeds and badges"},
 		{"metrics", ForPrograms, "Prometheus, alerts, Grafana"},
 	}

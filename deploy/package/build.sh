@@ -48,7 +48,7 @@ for target in "$@"; do
 	mkdir -p "$dist/$os-$arch"
 	CGO_ENABLED=0 GOOS=$os GOARCH=$arch go build -trimpath -buildvcs=false \
 		-ldflags "-s -w -buildid= -X gpuboard/internal/cli.release=$version" -o "$dist/$os-$arch/gpuboard" .
-	"$tools/sbom" "$dist/$os-$arch/gpuboard" "$version" docs/licences.md >"$dist/$os-$arch/gpuboard.cdx.json"
+	"$tools/sbom" "$dist/$os-$arch/gpuboard" "$version" deploy/package/licences.md >"$dist/$os-$arch/gpuboard.cdx.json"
 	[ "$os" = linux ] && [ -n "$packages" ] || continue
 	nfpm=$(deploy/package/nfpm.sh)
 	for kind in $packages; do

@@ -84,7 +84,7 @@ func (a *app) availableCommand() *cobra.Command {
 	c.Flags().BoolVar(&w.Booked, "booked-only", false, "only GPUs that you have booked now, for programs that start jobs")
 	c.Flags().StringVar(&w.maxUsed, "max-used", "", "also print GPUs in use whose used memory is at most this share, such as `20%` (default: free GPUs only)")
 	c.Flags().StringVar(&w.shape, "format", "indices", "`FORMAT`: indices, uuids, or env (both variables that CUDA needs)")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the reason for each GPU that is not available")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"indices", "uuids", "env"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }

@@ -113,7 +113,7 @@ func (a *app) bookingsCommand() *cobra.Command {
 	c.Flags().BoolVar(&mineOnly, "mine", false, "only bookings for you or made by you")
 	c.Flags().StringVar(&host, "host", "", "only bookings of this `HOST`")
 	c.Flags().BoolVar(&all, "all", false, "also bookings that have ended")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, as the site's api/v1/bookings.json")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Flags().BoolVar(&asICS, "ics", false, "print a calendar file")
 	c.Flags().BoolVar(&prune, "prune", false, "move old bookings into comments.archive.json")
 	c.Flags().BoolVar(&log, "log", false, "print the log of changes: who booked, changed and released what")

@@ -303,7 +303,7 @@ func (a *app) versionCommand() *cobra.Command {
 			return writeJSON(a.stdout, v)
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print version, commit, date and Go version as JSON")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 

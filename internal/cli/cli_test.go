@@ -200,7 +200,7 @@ func commandsPage() string {
 	var b strings.Builder
 	b.WriteString(`# Commands
 
-` + "`gpuboard help COMMAND`" + ` explains a command in full. Here are examples, and the flags that are no settings. A command also takes
+` + "`gpuboard COMMAND --help`" + ` explains a command in full. Here are examples, and the flags that are no settings. A command also takes
 each [setting](configuration.md) that concerns it as a flag, and every command takes ` + "`--config FILE`" + `.
 
 The result is on stdout, messages are on stderr. Commands for cron print nothing on success.
@@ -224,7 +224,7 @@ The result is on stdout, messages are on stderr. Commands for cron print nothing
 	for _, group := range root.Groups() {
 		fmt.Fprintf(&b, "\n## %s\n", strings.TrimSuffix(group.Title, ":"))
 		for _, c := range root.Commands() {
-			if c.GroupID == group.ID && !c.Hidden {
+			if c.GroupID == group.ID && !c.Hidden && c.Name() != "help" {
 				documentCommand(&b, c, shared)
 			}
 		}
@@ -252,11 +252,14 @@ func sharedFlags() map[string]bool {
 func documentCommand(b *strings.Builder, c *cobra.Command, shared map[string]bool) {
 	fmt.Fprintf(b, "\n### gpuboard %s\n\n", c.Name())
 	fmt.Fprintf(b, "%s.\n", strings.ToUpper(c.Short[:1])+strings.TrimSuffix(c.Short[1:], "."))
-	if c.Name() == "completion" || c.Name() == "help" {
+	if c.Name() == "completion" {
 		fmt.Fprintf(b, "\n    gpuboard %s\n", c.Use)
 		return // cobra's own words, which a new version may change
 	}
-	fmt.Fprintf(b, "\n    gpuboard %s [flags]\n\n", c.Use)
+	fmt.Fprintln(b)
+	if c.Use != c.Name() {
+		fmt.Fprintf(b, "    gpuboard %s [flags]\n\n", c.Use)
+	}
 	for line := range strings.Lines(c.Example) {
 		fmt.Fprintf(b, "    %s\n", strings.TrimSpace(line))
 	}
@@ -349,9 +352,9 @@ in [Consul's own variables](consul.md#access).
 			if title == "" {
 				title = "General"
 			}
-			fmt.Fprintf(&b, "\n## %s\n\n| setting | default | meaning |\n|---|---|---|\n", title)
+			fmt.Fprintf(&b, "\n## %s\n\n| setting, default | meaning |\n|---|---|\n", title)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", k.Name, quoted(k.Default), tableCell(k.Help))
+		fmt.Fprintf(&b, "| `%s` | %s |\n", strings.TrimSpace(k.Name+": "+k.Default), tableCell(k.Help))
 	}
 	b.WriteString(`
 ## Only in the file
@@ -386,13 +389,6 @@ func otherFlags() string {
 		}
 	}
 	return strings.Join(all, ", ")
-}
-
-func quoted(s string) string {
-	if s == "" || s == "[]" {
-		return ""
-	}
-	return "`" + s + "`"
 }
 
 // tableCell is text as a cell of a table takes it.

@@ -44,6 +44,6 @@ func (a *app) doctorCommand() *cobra.Command {
 		}),
 	}
 	a.flags(c, config.NodeAndWebKeys()...)
-	c.Flags().BoolVar(&asJSON, "json", false, "print settings and findings as JSON")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

@@ -81,7 +81,7 @@ func (a *app) statusCommand() *cobra.Command {
 	c.Flags().BoolVar(&filter.Free, "free", false, "free GPUs only")
 	c.Flags().StringVar(&filter.User, "user", "", "only GPUs that this `PERSON` uses, has booked, or left memory on")
 	c.Flags().StringVar(&filter.Model, "model", "", "only GPUs whose name contains this `TEXT`")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON like api/v1/board.json")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Flags().BoolVar(&asCSV, "csv", false, "print CSV for spreadsheets")
 	return c
 }

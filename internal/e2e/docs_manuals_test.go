@@ -95,6 +95,13 @@ func manuals() map[string]manual {
 				s.typed("gpuboard book gpu01:0 --for 1h")
 			}
 		}},
+		"docs/care.md": careManual(),
+		"docs/members.md": {setup: (*sandbox).board, before: func(s *sandbox, command string) {
+			if strings.HasPrefix(command, "gpuboard book --extend") { // the example before it has a name of its own
+				s.write("srv/gpuboard/data/comments.json", "{}")
+				s.typed("gpuboard book gpu01:4 --for 1h")
+			}
+		}},
 		"docs/webservers.md": board,
 		"docs/scale.md":      board,
 		"docs/migration.md": {setup: olderBoards, before: func(s *sandbox, command string) {

@@ -230,9 +230,16 @@ func (s *sandbox) shell(command string) (string, int) {
 	return string(out), 0
 }
 
+var exported = regexp.MustCompile(`^export (GPUBOARD_[A-Z_]+)=(.*)$`)
+
 // typed runs a command, and waits for what it starts.
 func (s *sandbox) typed(command string) {
 	s.t.Helper()
+	if m := exported.FindStringSubmatch(command); m != nil { // for the commands below it
+		value, _ := s.shell("printf %s " + m[2])
+		s.env = append(s.env, m[1]+"="+value)
+		return
+	}
 	if listens.MatchString(command) && !strings.Contains(command, "$(") && !strings.Contains(command, "--once") {
 		s.start(command)
 		return
@@ -406,7 +413,7 @@ func commandsOf(t *testing.T, page string, block []string) []string {
 }
 
 var (
-	startsCommand = regexp.MustCompile(`^([A-Za-z_]+=(\$\(.*\)|\S*) |[a-z]+=\$\(|\()?(gpuboard|go|cd|mkdir|mv|echo|cat|cp|sed|sudo|ssh-keygen|curl|htpasswd|caddy|tail|journalctl|crontab|consul|ansible-[a-z]+|export|umask|secret\(\)|deploy/\S+|bench/\S+|\./check\.sh|/SCRIPT\S+|python)( |$)`)
+	startsCommand = regexp.MustCompile(`^(([A-Za-z_]+=(\$\(.*\)|\S*) )+|[a-z]+=\$\(|\()?(gpuboard|go|cd|mkdir|mv|rm|echo|cat|cp|sed|sudo|flock|tar|ssh-keygen|curl|htpasswd|caddy|tail|journalctl|crontab|consul|ansible-[a-z]+|export|umask|secret\(\)|deploy/\S+|bench/\S+|\./check\.sh|/SCRIPT\S+|python)( |$)`)
 	hereDocument  = regexp.MustCompile(`<<'?([A-Z]+)'?$`)
 	// synopsis is how the reference says that a command is typed: it has a placeholder.
 	synopsis = regexp.MustCompile(` \[(flags|command)\]$`)

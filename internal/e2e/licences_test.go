@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// TestLicencesAreListed compares docs/licences.md with what is linked in.
+// TestLicencesAreListed compares deploy/package/licences.md with what is linked in.
 func TestLicencesAreListed(t *testing.T) {
 	program := builtProgram(t)
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := os.ReadFile("docs/licences.md")
+	list, err := os.ReadFile("deploy/package/licences.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,13 +32,13 @@ func TestLicencesAreListed(t *testing.T) {
 	}
 	for _, dep := range info.Deps {
 		if name := dep.Path + "@" + dep.Version; !listed[name] {
-			t.Errorf("%s is linked in and not in docs/licences.md", name)
+			t.Errorf("%s is linked in and not in deploy/package/licences.md", name)
 		}
 		delete(listed, dep.Path+"@"+dep.Version)
 	}
 	for name := range listed {
 		if strings.Contains(name, "/") {
-			t.Errorf("%s is in docs/licences.md and not in the program", name)
+			t.Errorf("%s is in deploy/package/licences.md and not in the program", name)
 		}
 	}
 }

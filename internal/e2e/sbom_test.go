@@ -46,7 +46,7 @@ func TestBillOfMaterials(t *testing.T) {
 	sbom := filepath.Join(t.TempDir(), "sbom")
 	mustRun(t, "tools", nil, "go", "build", "-o", sbom, "./sbom")
 	write := func() string {
-		return mustRun(t, ".", []string{"SOURCE_DATE_EPOCH=1795000000"}, sbom, program, "1.2.3", "docs/licences.md")
+		return mustRun(t, ".", []string{"SOURCE_DATE_EPOCH=1795000000"}, sbom, program, "1.2.3", "deploy/package/licences.md")
 	}
 	text := write()
 	if again := write(); again != text {
