@@ -87,7 +87,8 @@ func (a *app) bookingName(cfg *config.Config) string {
 
 // bookingsFile is comments.json of the board on this machine. It may be missing, and is not made here.
 func bookingsFile(cfg *config.Config) (string, error) {
-	const hint = "on the web host: --data DIR, --comments FILE or --config FILE; on other machines: ssh WEBHOST gpuboard book …, or set booking.ssh in gpuboard.yml"
+	const hint = "on the web host: --data DIR, --comments FILE or --config FILE, or for good: export GPUBOARD_CONFIG=FILE " +
+		"(ask who runs the board which); on other machines: ssh WEBHOST gpuboard book …, or set booking.ssh in gpuboard.yml"
 	path, err := cfg.LocalComments()
 	if err != nil {
 		return "", err

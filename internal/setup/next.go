@@ -2,6 +2,7 @@ package setup
 
 import (
 	"fmt"
+	"os"
 	"path"
 	"strings"
 
@@ -42,6 +43,8 @@ func (in *installation) next() string {
 	step("from now on: by cron, or with the units in "+in.path("setup/systemd"), in.addCrontab())
 	if in.Side == Node {
 		step("and start it now", in.run("check "+in.Host))
+	} else {
+		in.nextForMembers(step)
 	}
 	step("test the settings", in.run("doctor "+in.Side))
 	return b.String()
@@ -91,6 +94,41 @@ func (in *installation) nextOnWebHost(step func(string, ...string), own func(...
 		receive...)
 	step("a web server: "+in.path("setup/nginx")+", or the built-in one", in.run(in.serve())+" &")
 }
+
+// nextForMembers lets others book on this machine, with the command that the pages show: they may write the
+// bookings, and the program finds the configuration.
+func (in *installation) nextForMembers(step func(string, ...string)) {
+	comments := in.comments()
+	if comments == "" { // those of the older page, with its own rules
+		return
+	}
+	file, dir := in.path(comments), in.path(path.Dir(comments))
+	writable := fmt.Sprintf("chmod 2775 %s && chmod 664 %s", dir, file)
+	export := "export GPUBOARD_CONFIG=" + in.path(configFile)
+
+	if !in.root {
+		commands := []string{fmt.Sprintf("chgrp GROUP %s %s && %s", dir, file, writable)}
+		if home := hiddenHome(in.Dir); home != "" {
+			commands = append(commands, "chmod o+x "+home)
+		}
+		step("members: a group that you share may book with the command that the pages show; the last line is for their profiles",
+			append(commands, export)...)
+		return
+	}
+	commands := []string{writable}
+	switch _, err := os.Lstat(usualConfig); {
+	case in.path(configFile) == usualConfig:
+	case err != nil:
+		commands = append(commands, fmt.Sprintf("mkdir -p %s && ln -s %s %s", path.Dir(usualConfig), in.path(configFile), usualConfig))
+	default: // of a node, or of another board
+		commands = append(commands, export+"    # in their profiles")
+	}
+	step("members: who is in the group may book with the command that the pages show",
+		append(commands, fmt.Sprintf("usermod -aG %s MEMBER", in.Group))...)
+}
+
+// usualConfig is the configuration that every account finds.
+const usualConfig = "/etc/gpuboard/gpuboard.yml"
 
 // run is a command of the program, as the account that has to own what it makes.
 func (in *installation) run(command string) string {
