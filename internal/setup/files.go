@@ -27,7 +27,8 @@ func (in *installation) files() (map[string]string, error) {
 	if in.Side == Web {
 		units = []string{"gpuboard-watch.service", "gpuboard-generate.service", "gpuboard-generate.timer", "gpuboard-receive.service", "gpuboard-serve.service"}
 		replace["sshd"] = strings.NewReplacer("/srv/gpuboard", in.Dir, "web.example", in.Host)
-		replace["nginx"] = strings.NewReplacer("HOST_NAME", in.Host, "SITE_DIR", in.settings["site"], "/srv/gpuboard", in.Dir)
+		replace["nginx"] = strings.NewReplacer("HOST_NAME", in.Host, "SITE_DIR", in.settings["site"],
+			"PASSWORD_FILE", "/etc/nginx/gpuboard.htpasswd", "/srv/gpuboard", in.Dir)
 		more = builtIn("sample/hosts.yml") + builtIn("sample/short_names.yml")
 		if in.imported != nil {
 			more = in.imported.config(filepath.Base(in.From))
