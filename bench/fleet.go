@@ -25,6 +25,9 @@ type fleet struct {
 	names  []string
 	at     time.Time
 	seq    uint64
+	// pace is how many times as fast as usual jobs begin and end from began on; 0 for as usual.
+	pace  float64
+	began time.Time
 	// spoil changes what the first host pushes; nil for not.
 	spoil func(*snapshot.Snapshot)
 }
@@ -114,7 +117,7 @@ func (f *fleet) pushAfter(wait time.Duration, names []string) error {
 func (f *fleet) bundle(name string) *snapshot.Bundle {
 	b := &snapshot.Bundle{Host: name}
 	for back := 2; back >= 0; back-- {
-		s := f.Snapshot(name, f.at.Add(-time.Duration(back)*every))
+		s := f.snapshot(name, f.at.Add(-time.Duration(back)*every))
 		s.Seq = f.seq - uint64(back)
 		if f.spoil != nil && name == f.names[0] {
 			f.spoil(s)
@@ -123,4 +126,27 @@ func (f *fleet) bundle(name string) *snapshot.Bundle {
 		b.Samples = append(b.Samples, s.Sample())
 	}
 	return b
+}
+
+// snapshot is what a host collected last. At a pace of its own, the fleet is what it would be later, and says that it is
+// so now.
+func (f *fleet) snapshot(name string, at time.Time) *snapshot.Snapshot {
+	if f.pace == 0 || at.Before(f.began) {
+		return f.Snapshot(name, at)
+	}
+	s := f.Snapshot(name, f.began.Add(time.Duration(f.pace*float64(at.Sub(f.began)))))
+	f.slow(&s.CollectedAt)
+	for i := range s.Processes {
+		if started := s.Processes[i].StartedAt; started != nil {
+			f.slow(started)
+		}
+	}
+	return s
+}
+
+// slow makes a moment of a fast fleet the one at which it is seen.
+func (f *fleet) slow(t *snapshot.Time) {
+	if since := t.Sub(f.began); since > 0 {
+		*t = snapshot.TimeOf(f.began.Add(time.Duration(float64(since) / f.pace)))
+	}
 }

@@ -63,7 +63,7 @@ func (s *suite) freshWith(h *harness, c freshCase) error {
 		}
 	}
 	if c.others > 0 {
-		if err := s.pushElsewhere(h, f, c.others); err != nil {
+		if err := s.pushElsewhere(h, f, c.others, 0); err != nil {
 			return err
 		}
 	}
@@ -158,13 +158,14 @@ func (h *harness) background(cmd *exec.Cmd) {
 }
 
 // pushElsewhere starts this program again, to push for so many hosts: what the bench itself does to make a fleet
-// live must not slow down what it measures more than real nodes would.
-func (s *suite) pushElsewhere(h *harness, f *fleet, hosts int) error {
+// live must not slow down what it measures more than real nodes would. pace is how fast their jobs begin and end; 0 for
+// as usual.
+func (s *suite) pushElsewhere(h *harness, f *fleet, hosts int, pace float64) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(self, "-push-for", strconv.Itoa(hosts), "-push-into", f.dir)
+	cmd := exec.Command(self, "-push-for", strconv.Itoa(hosts), "-push-into", f.dir, "-push-pace", fmt.Sprint(pace))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -179,11 +180,12 @@ func (s *suite) pushElsewhere(h *harness, f *fleet, hosts int) error {
 
 // pushFor pushes for the hosts of a fleet, each once in an interval, until it is ended. It says on w when all of
 // them have pushed.
-func pushFor(hosts int, dir string, w io.Writer) error {
+func pushFor(hosts int, dir string, pace float64, w io.Writer) error {
 	f, err := newFleet(dir, dir, hosts, true)
 	if err != nil {
 		return err
 	}
+	f.pace, f.began = pace, time.Now().UTC()
 	if _, err := fmt.Fprintln(w, "ready"); err != nil {
 		return err
 	}

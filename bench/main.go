@@ -4,7 +4,7 @@
 //	go -C bench run .                    everything, bench/REPORT.md and bench/report.svg
 //	go -C bench run . -quick             smaller fleets, fewer runs
 //	go -C bench run . -only G1,G2 -out - some of it, to standard output
-//	go -C bench run . -only P3-hour -nodes 1000 -for 1h -out -
+//	go -C bench run . -only P3-hour,page-hour -nodes 1000 -for 1h -out -
 //	                                     what is only measured when it is named
 //
 // It is started in its own directory; paths of its flags are those of the
@@ -37,8 +37,8 @@ type suite struct {
 	after   []machineSpeed // and when it ended
 	quick   bool
 	only    []string
-	nodes   int           // of P3-hour
-	lasts   time.Duration // P3-hour
+	nodes   int           // of P3-hour and page-hour
+	lasts   time.Duration // P3-hour and page-hour
 	rows    []row
 	notes   []string
 	fleets  map[int]*fleet
@@ -58,8 +58,9 @@ func main() {
 	generates := flag.Bool("generator", false, "only generate, as asked on standard input; the bench starts itself so")
 	pushHosts := flag.Int("push-for", 0, "only push for so many hosts, until ended; the bench starts itself so")
 	pushInto := flag.String("push-into", "", "the directory that they push into")
-	nodes := flag.Int("nodes", 1000, "how many nodes P3-hour has")
-	lasts := flag.Duration("for", time.Hour, "how long P3-hour lasts")
+	pushPace := flag.Float64("push-pace", 0, "how fast their jobs begin and end")
+	nodes := flag.Int("nodes", 1000, "how many nodes P3-hour and page-hour have")
+	lasts := flag.Duration("for", time.Hour, "how long P3-hour and page-hour last")
 	kept := flag.String("push-kept", "", "only push as this file says; the bench starts itself so")
 	flag.Parse()
 	if *generates {
@@ -69,7 +70,7 @@ func main() {
 		return
 	}
 	if *pushHosts > 0 {
-		fail(pushFor(*pushHosts, *pushInto, os.Stdout))
+		fail(pushFor(*pushHosts, *pushInto, *pushPace, os.Stdout))
 	}
 	if *kept != "" {
 		if err := pushKept(*kept, os.Stdin, os.Stdout); err != nil {
@@ -140,6 +141,7 @@ func (s *suite) run() error {
 		{ids: "H1", take: (*suite).historyBytes}, {ids: "H2", take: (*suite).historyIngest}, {ids: "H3", take: (*suite).historyCharts},
 		{ids: "F1-1000", take: (*suite).freshnessOfMany, named: true},
 		{ids: "P3-HOUR", take: (*suite).hour, named: true},
+		{ids: "PAGE-HOUR", take: (*suite).pageHour, named: true},
 	}
 	if s.before, err = s.machineSpeeds(); err != nil {
 		return fmt.Errorf("seeing how fast this machine is: %w", err)

@@ -192,6 +192,9 @@ func TestFlowsOfBooking(t *testing.T) {
 	if all := f.standing(); len(all) != 2 {
 		t.Errorf("undone, and there is %+v", all)
 	}
+	if state := f.page.Text("#" + last + ".free .chip.free"); strings.TrimSpace(state) != "free" {
+		t.Errorf("undone, and the row says it is %q", f.page.Text("#"+last+" .chip"))
+	}
 
 	f.page.Open(f.url + "/")
 	f.click(fmt.Sprintf(`.supply a[href="#%s"]`, rows[0]))

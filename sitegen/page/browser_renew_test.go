@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -197,6 +198,79 @@ func TestBrowserLeavesASelectionAlone(t *testing.T) {
 	rewriteIndex(t, dir, occupied(boardtest.Lab(), 1, 0, 2))
 	renewed(t, b)
 	expect(t, b, `line.isConnected`, "false")
+	b.Quiet(site)
+}
+
+// TestBrowserSelectsAgain: after a while the line with the selection is renewed, too, and what is still there is selected
+// again.
+func TestBrowserSelectsAgain(t *testing.T) {
+	dir := siteDir(t, boardtest.Lab())
+	site := serve(t, dir, boardtest.Now.Add(14*time.Second))
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	before(b, laterByHand)
+	b.Do(chromedp.Navigate(site + "index.html"))
+	b.Value(`document.addEventListener("selectionchange", () => { window.noticed = true; })`)
+	b.Value(`(window.line = document.getElementById("boreas"), window.text = line.querySelector("h3 a").firstChild, getSelection().setBaseAndExtent(text, 5, text, 1))`)
+	b.Until("the selection", `window.noticed && String(getSelection()) === "orea"`)
+	b.Value(`later = 61000`)
+	rewriteIndex(t, dir, occupied(boardtest.Lab(), 1, 0, 1))
+	renewed(t, b)
+	expect(t, b, `line.isConnected + String(getSelection()) + getSelection().anchorOffset`, "falseorea5")
+	b.Quiet(site)
+}
+
+// laterByHand lets a test say by how many ms it is later than it is.
+const laterByHand = `{ window.later = 0; const plain = performance.now.bind(performance); performance.now = () => plain() + later; }`
+
+// TestBrowserLoadsAnUpgrade: a page whose style and scripts are not those of the site any more is loaded anew, once nobody
+// types and no panel is open.
+func TestBrowserLoadsAnUpgrade(t *testing.T) {
+	dir := siteDir(t, boardtest.Lab())
+	site := serve(t, dir, boardtest.Now.Add(14*time.Second))
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	before(b, laterByHand)
+	b.Do(chromedp.Navigate(site + "index.html"))
+	b.Value(`(window.loaded = "before", document.getElementById("_q").focus())`)
+	pressKeys(t, b, "atlas")
+	b.Value(`document.querySelector("#atlas-5 .bkp").open = true`)
+	upgrade := func(generation int) {
+		t.Helper()
+		rewriteIndex(t, dir, occupied(boardtest.Lab(), 0, 5, generation))
+		path := filepath.Join(dir, "index.html")
+		index, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := regexp.MustCompile(`(<link rel="stylesheet" href="[^"]+\.css)"`).ReplaceAll(index, []byte(`$1?2"`))
+		if string(changed) == string(index) {
+			t.Fatal("the page has no style")
+		}
+		if err := os.WriteFile(path, changed, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, time.Time{}, info.ModTime()); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	b.Value(`later = 61000`)
+	upgrade(1)
+	renewed(t, b)
+	expect(t, b, `loaded + document.querySelector("#atlas-5 .bkp").open`, "beforetrue")
+	b.Value(`document.querySelector("#atlas-5 .bkp").open = false`)
+	b.Value(`document.getElementById("_q").focus()`)
+	pressKeys(t, b, "x")
+	upgrade(2)
+	renewed(t, b)
+	expect(t, b, `loaded + document.activeElement.value`, "beforeatlasx")
+	b.Value(`later = 122000`)
+	upgrade(3)
+	b.Value(`document.dispatchEvent(new Event("visibilitychange"))`)
+	b.Until("the new page", `window.loaded === undefined && document.getElementById("_q")?.value === "atlasx"`)
 	b.Quiet(site)
 }
 

@@ -60,17 +60,38 @@ function markOwnPanel(panel, own) {
 
 const isJustBooked = (host, gpu) => justBooked.has(host) || justBooked.has(host + ":" + gpu);
 
-function markJustBooked() {
-  if (justBooked.size === 0 || Date.parse(root.dataset.built) >= bookedAt) {
-    return;
+// What says booked, or free again, before the board does: chips and signs.
+const foreseen = new Set();
+
+// foresee reports whether a chip or a sign has to say something else until the next generation.
+function foresee(element, booked, isFree) {
+  const changes = booked ? isFree : foreseen.has(element);
+  if (changes && booked) {
+    foreseen.add(element);
+  } else if (changes) {
+    foreseen.delete(element);
   }
+  return changes;
+}
+
+function markJustBooked() {
+  if (builtAt() > bookedAt) { // both are of whole seconds: of the same one, it may not have it
+    foreseen.clear();
+  } else if (justBooked.size + foreseen.size > 0) {
+    foreseeBookings();
+  }
+}
+
+function foreseeBookings() {
   for (const row of findAll(".r")) {
-    const chip = row.querySelector(".chip.free");
-    if (chip && isJustBooked(hostOf(row), gpuOf(row))) {
-      row.classList.remove("free");
-      chip.className = "chip booked";
-      chip.lastChild.textContent = words.states.booked;
-      findAll("use", chip).forEach(markGlyph);
+    const chip = row.querySelector(".chip");
+    const booked = isJustBooked(hostOf(row), gpuOf(row));
+    if (chip && foresee(chip, booked, chip.matches(".free"))) {
+      const state = booked ? "booked" : "free";
+      row.classList.toggle("free", !booked);
+      chip.className = "chip " + state;
+      chip.lastChild.textContent = words.states[state];
+      findAll("use", chip).forEach((use) => markGlyph(use, booked));
     }
   }
 
@@ -80,17 +101,17 @@ function markJustBooked() {
   const data = JSON.parse(byID("_gpus")?.textContent ?? '{"hosts":[]}');
   for (const host of data.hosts) {
     for (const [index] of host.gpus) {
-      const sign = isJustBooked(host.id, index) && signOf(host.id, String(index));
+      const sign = signOf(host.id, String(index));
       if (sign) {
-        markGlyph(sign);
+        markGlyph(sign, isJustBooked(host.id, index));
       }
     }
   }
 }
 
-function markGlyph(use) {
-  if (use.getAttribute("href") === "#_free") {
-    use.setAttribute("href", "#_booked");
+function markGlyph(use, booked) {
+  if (foresee(use, booked, use.getAttribute("href") === "#_free")) {
+    use.setAttribute("href", booked ? "#_booked" : "#_free");
   }
 }
 

@@ -2,9 +2,12 @@
 // has changed stays as it is, and so do the filters, an open panel, and what somebody types.
 const selectionHolds = 60000; // ms; a selection that is forgotten does not hide the news for longer
 
+const restAfter = 60000; // ms without a key or a click until nobody is thought to type
+
 let renewTimer = 0;
 let requests = 0; // that were made for a renewal
 let selectedAt = 0;
+let usedAt = 0; // when somebody typed or clicked
 let composing = false; // characters, as in Chinese
 
 // The lines of hosts, as the server sent them: copies, for scripts change the lines.
@@ -16,6 +19,11 @@ for (const line of findAll(".host")) {
 document.addEventListener("selectionchange", () => {
   selectedAt = performance.now();
 });
+for (const kind of ["keydown", "input", "pointerdown"]) {
+  document.addEventListener(kind, () => {
+    usedAt = performance.now();
+  }, { capture: true, passive: true });
+}
 document.addEventListener("compositionstart", () => {
   composing = true;
 });
@@ -76,11 +84,11 @@ function comeBack() {
 // isBusy reports whether somebody does what a renewal would end.
 const isBusy = () => composing || document.querySelector("dialog[open]") !== null;
 
-// isSelected reports whether text in an element is selected, as to copy it.
-function isSelected(element) {
+// selectedRange is the text that is selected, as to copy it; null for none. To say so takes a layout of the page.
+function selectedRange() {
   const selection = getSelection();
   const held = !selection.isCollapsed && performance.now() - selectedAt < selectionHolds;
-  return held && selection.containsNode(element, true);
+  return held ? selection.getRangeAt(0) : null;
 }
 
 function renew(fresh) {
@@ -88,10 +96,15 @@ function renew(fresh) {
   if (news.built === root.dataset.built || isBusy()) {
     return;
   }
+  if (assetsOf(fresh) !== assets && !isInUse()) {
+    location.reload();
+    return;
+  }
   const free = headline();
-  const { scrollX, scrollY } = window;
+  const view = viewedPlace();
+  const selected = selectedRange();
   keepPlaces(() => {
-    renewParts(byID("_main"), fresh.getElementById("_main"));
+    renewParts(byID("_main"), fresh.getElementById("_main"), selected);
     Object.assign(root.dataset, news);
     pageTitle = fresh.title;
     document.title = pageTitle;
@@ -99,11 +112,38 @@ function renew(fresh) {
     replacedHeading = null;
     preparePage();
   });
-  scrollTo(scrollX, scrollY);
+  showPlace(view);
   if (headline() !== free && pageKind === "index" && !staleness) {
     showMessage("vh", headline());
   }
 }
+
+// viewedPlace is what somebody looks at, and where in the window it is: what has the focus, or else lies in the middle.
+function viewedPlace() {
+  const isInView = ({ top, bottom }) => bottom > 0 && top < innerHeight;
+  const focused = document.activeElement ?? document.body;
+  const inView = focused !== document.body && isInView(focused.getBoundingClientRect());
+  const viewed = inView ? focused : document.elementFromPoint(innerWidth / 2, innerHeight / 2);
+  const near = viewed?.closest("[id]");
+  return { left: scrollX, top: scrollY, id: near?.id, offset: near?.getBoundingClientRect().top };
+}
+
+// showPlace scrolls so that it is there again, if it was scrolled to.
+function showPlace({ left, top, id, offset }) {
+  const near = top > 0 && id ? byID(id) : null;
+  scrollTo(left, near ? scrollY + near.getBoundingClientRect().top - offset : top);
+}
+
+// assetsOf are the style and the scripts that a page was made for. After an upgrade the page has others.
+const assetsOf = (page) =>
+  findAll("link[rel=stylesheet], script[src]", page).map((e) => e.getAttribute("href") ?? e.getAttribute("src")).join();
+const assets = assetsOf(document);
+
+// isInUse reports whether somebody does what is lost when the page is loaded anew.
+const isInUse = () => {
+  const panel = document.querySelector(".bkp[open]");
+  return panel !== null || performance.now() - usedAt < restAfter || !getSelection().isCollapsed;
+};
 
 // headline is what the page says of how many are free.
 const headline = () => document.querySelector(".headline em")?.textContent;
@@ -111,30 +151,30 @@ const headline = () => document.querySelector(".headline em")?.textContent;
 // kindOf is the same for a part and the one whose place it takes.
 const kindOf = (part) => [part.tagName, part.id, part.classList[0], part.getAttribute("aria-labelledby")].join(" ");
 
-// renewParts brings the parts of an element to those of a fresh one.
-function renewParts(element, fresh) {
+// renewParts brings the parts of an element to those of a fresh one. What is selected stays as it is.
+function renewParts(element, fresh, selected) {
   const former = new Set(element.children);
   const parts = [...fresh.children].map((part) => {
     const others = part.matches(".host") ? [byID(part.id)] : [...former];
     const old = others.find((other) => other && kindOf(other) === kindOf(part));
     former.delete(old);
-    return renewPart(old, part);
+    return renewPart(old, part, selected);
   });
   former.forEach((part) => part.remove());
-  arrange(element, element.matches(".map") ? sortHosts(parts) : parts);
+  arrange(element, element.matches(".map") ? sortHosts(parts) : parts, selected);
 }
 
 // renewPart returns what takes the place of a part: the same one, if nothing has changed.
-function renewPart(old, fresh) {
+function renewPart(old, fresh, selected) {
   if (old?.matches("#_find,#_order")) {
     return old;
   }
   if (old?.matches(".group,.map,.finder,.status")) {
     old.className = fresh.className;
-    renewParts(old, fresh);
+    renewParts(old, fresh, selected);
     return old;
   }
-  if (old && (delivered.get(old)?.isEqualNode(fresh) || isSelected(old))) {
+  if (old && (delivered.get(old)?.isEqualNode(fresh) || selected?.intersectsNode(old))) {
     return old;
   }
   const part = document.importNode(fresh, true);
@@ -174,6 +214,7 @@ function keepPlaces(change) {
   const focused = document.activeElement ?? document.body;
   const { selectionStart, selectionEnd, selectionDirection } = focused;
   const focus = placeOf(focused);
+  const selected = selectedPlaces();
   const open = findAll("details[open]", main).map(placeOf);
   const closed = findAll("details:not([open])", main).map(placeOf);
   const checked = findAll("input[type=radio]:checked", main).map(placeOf);
@@ -186,12 +227,41 @@ function keepPlaces(change) {
   }
   setOpen(open, true);
   setOpen(closed, false);
+  reselect(selected);
   const target = focused.isConnected ? focused : elementAt(focus);
   if (target && target !== document.activeElement) {
     target.focus({ preventScroll: true });
     if (target === focused && Number.isInteger(selectionStart)) {
       target.setSelectionRange(selectionStart, selectionEnd, selectionDirection);
     }
+  }
+}
+
+// selectedPlaces is where the selection begins and ends, if any.
+function selectedPlaces() {
+  const { anchorNode, anchorOffset, focusNode, focusOffset, isCollapsed } = getSelection();
+  const pointAt = (node, offset) => {
+    const element = node.parentElement ?? document.body;
+    return { place: placeOf(element), child: [...element.childNodes].indexOf(node), offset };
+  };
+  const points = isCollapsed ? [] : [pointAt(anchorNode, anchorOffset), pointAt(focusNode, focusOffset)];
+  return { text: String(getSelection()), points };
+}
+
+// reselect selects the same text again, if it was replaced and is still there.
+function reselect({ text, points }) {
+  const selection = getSelection();
+  if (points.length === 0 || String(selection) === text) {
+    return;
+  }
+  const [from, to] = points.map(({ place, child, offset }) => [elementAt(place)?.childNodes[child], offset]);
+  try {
+    selection.setBaseAndExtent(...from, ...to);
+  } catch {
+    // The place is not there any more.
+  }
+  if (String(selection) !== text) {
+    selection.removeAllRanges();
   }
 }
 

@@ -88,7 +88,7 @@ async function fetchRows(line) {
   const address = linkOf(line).href;
   const page = await fetchPage(address);
   const current = byID(line.id); // the page may have been renewed meanwhile
-  const held = fetchedRows.has(line.id) && current && isSelected(current);
+  const held = fetchedRows.has(line.id) && current && selectedRange()?.intersectsNode(current);
   if (!current || !isOpen(current) || held) {
     return;
   }

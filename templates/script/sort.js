@@ -33,11 +33,11 @@ function move(parent, node, next) {
   }
 }
 
-// arrange brings elements into this order, and moves only those that stand elsewhere.
-function arrange(parent, elements) {
+// arrange brings elements into this order, and moves only those that stand elsewhere and are not selected.
+function arrange(parent, elements, selected = selectedRange()) {
   let next = parent.firstElementChild;
   for (const element of elements) {
-    if (element === next || (element.parentNode === parent && isSelected(element))) {
+    if (element === next || (element.parentNode === parent && selected?.intersectsNode(element))) {
       next = element.nextElementSibling;
     } else {
       move(parent, element, next);

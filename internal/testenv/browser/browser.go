@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	cdpbrowser "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
@@ -22,7 +23,7 @@ import (
 	"gpuboard/internal/testenv/need"
 )
 
-// A Browser is one Chromium with one tab.
+// A Browser is one tab of a Chromium.
 type Browser struct {
 	Ctx context.Context // for actions of chromedp
 
@@ -54,7 +55,21 @@ func Start(t testing.TB, width, height int) *Browser {
 	}
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
+	return open(t, ctx)
+}
+
+// Tab opens another tab of the browser, in a window of its own, which ends with the test.
+func (b *Browser) Tab() *Browser {
+	b.t.Helper()
+	return open(b.t, b.Ctx)
+}
+
+// Process is the browser's first process, of which all others are children.
+func (b *Browser) Process() int { return chromedp.FromContext(b.Ctx).Browser.Process().Pid }
+
+func open(t testing.TB, ctx context.Context) *Browser {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
 	b := &Browser{Ctx: ctx, t: t}
 	if err := chromedp.Listen(ctx, b.hear); err != nil {
@@ -71,6 +86,25 @@ func Start(t testing.TB, width, height int) *Browser {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// Hide puts the window out of sight, or shows it again.
+func (b *Browser) Hide(yes bool) {
+	b.t.Helper()
+	state := map[bool]cdpbrowser.WindowState{true: cdpbrowser.WindowStateMinimized, false: cdpbrowser.WindowStateNormal}[yes]
+	ctx, cancel := context.WithTimeout(b.Ctx, within)
+	defer cancel()
+	window, err := chromedp.CallBrowser(ctx, cdpbrowser.GetWindowForTarget,
+		cdpbrowser.GetWindowForTargetParams{TargetID: chromedp.FromContext(b.Ctx).Target.TargetID})
+	if err == nil {
+		_, err = chromedp.CallBrowser(ctx, cdpbrowser.SetWindowBounds, cdpbrowser.SetWindowBoundsParams{
+			WindowID: window.WindowID, Bounds: &cdpbrowser.Bounds{WindowState: state},
+		})
+	}
+	if err != nil {
+		b.t.Fatalf("hiding the window: %v", err)
+	}
+	Call(b, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: !yes})
 }
 
 func (b *Browser) hear(event any) {
