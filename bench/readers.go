@@ -42,6 +42,8 @@ func readers(url string, hosts int) []*reader {
 	return []*reader{
 		{name: "search", url: url, begin: func(r *reader) {
 			r.focus(`document.getElementById("_q")`)
+			r.Value(`document.activeElement.select()`)
+			r.Do(chromedp.KeyEvent(kb.Backspace))
 			r.Do(chromedp.KeyEvent("gpu000" + kb.ArrowLeft + kb.ArrowLeft))
 		}},
 		{name: "panel", url: url, begin: func(r *reader) {
@@ -49,6 +51,7 @@ func readers(url string, hosts int) []*reader {
 			r.Value(`document.querySelector("#gpu0003-2 .bkp").open = true`)
 			r.Until("the panel's fields", `!!document.querySelector("#gpu0003-2 .wish [name=comment]")`)
 			r.focus(`document.querySelector("#gpu0003-2 .wish [name=comment]")`)
+			r.Value(`document.activeElement.select()`)
 			r.Do(chromedp.KeyEvent("half a sentence" + kb.ArrowLeft + kb.ArrowLeft + kb.ArrowLeft))
 		}},
 		{name: "selection", url: url, begin: func(r *reader) {

@@ -219,6 +219,36 @@ func TestBrowserSelectsAgain(t *testing.T) {
 	b.Quiet(site)
 }
 
+// TestBrowserStaysWhereItIs: what somebody has scrolled to, or where somebody types, stays there in the window when
+// something above it comes.
+func TestBrowserStaysWhereItIs(t *testing.T) {
+	dir := siteDir(t, boardtest.Lab())
+	site := serve(t, dir, boardtest.Now.Add(14*time.Second))
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	b.Size(800, 500)
+	for name, focus := range map[string]string{
+		"scrolled": "document.body", "scrolled, with focus": `row.querySelector("summary")`, "typing": `document.getElementById("_q")`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			rewriteIndex(t, dir, boardtest.Lab())
+			b.Do(chromedp.Navigate(site + "index.html"))
+			b.Value(`(window.row = document.querySelector("#ceres .r"), ` + focus + `.focus({ preventScroll: true }),
+				window.seen = document.activeElement.matches("input") ? document.activeElement : row)`)
+			if name != "typing" {
+				b.Value(`row.scrollIntoView({ block: "center" })`)
+			}
+			b.Value(`(document.querySelector("h1").remove(), requestAnimationFrame(() => requestAnimationFrame(() => { window.painted = true; })))`)
+			b.Until("a frame", `window.painted`)
+			b.Value(`(window.id = seen.id, window.line = document.getElementById("atlas"), window.before = seen.getBoundingClientRect().top)`)
+			rewriteIndex(t, dir, occupied(boardtest.Lab(), 0, 5, 1))
+			renewed(t, b)
+			expect(t, b, `[line.isConnected, document.querySelector("h1").offsetHeight > 10].join()`, "false,true")
+			expect(t, b, `Math.abs(document.getElementById(id).getBoundingClientRect().top - before) < 2`, "true")
+		})
+	}
+	b.Quiet(site)
+}
+
 // laterByHand lets a test say by how many ms it is later than it is.
 const laterByHand = `{ window.later = 0; const plain = performance.now.bind(performance); performance.now = () => plain() + later; }`
 

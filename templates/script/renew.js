@@ -122,16 +122,17 @@ function renew(fresh) {
 function viewedPlace() {
   const isInView = ({ top, bottom }) => bottom > 0 && top < innerHeight;
   const focused = document.activeElement ?? document.body;
-  const inView = focused !== document.body && isInView(focused.getBoundingClientRect());
-  const viewed = inView ? focused : document.elementFromPoint(innerWidth / 2, innerHeight / 2);
-  const near = viewed?.closest("[id]");
-  return { left: scrollX, top: scrollY, id: near?.id, offset: near?.getBoundingClientRect().top };
+  const hasFocus = focused !== document.body && isInView(focused.getBoundingClientRect());
+  const { id } = document.elementFromPoint(innerWidth / 2, innerHeight / 2)?.closest("[id]") ?? {};
+  const find = () => hasFocus ? document.activeElement : id && byID(id);
+  return { find, left: scrollX, top: scrollY, offset: find()?.getBoundingClientRect().top };
 }
 
-// showPlace scrolls so that it is there again, if it was scrolled to.
-function showPlace({ left, top, id, offset }) {
-  const near = top > 0 && id ? byID(id) : null;
-  scrollTo(left, near ? scrollY + near.getBoundingClientRect().top - offset : top);
+// showPlace scrolls so that it is there again, if it was scrolled to or somebody types there.
+function showPlace({ find, left, top, offset }) {
+  const matters = top > 0 || document.activeElement?.matches("input");
+  const place = matters ? find() : null;
+  scrollTo(left, place ? scrollY + place.getBoundingClientRect().top - offset : top);
 }
 
 // assetsOf are the style and the scripts that a page was made for. After an upgrade the page has others.
