@@ -43,12 +43,12 @@ func Scripts() []Script {
 		{"board", []string{
 			"script/words.js", "script/page.js", "script/fetch.js", "script/language.js",
 			"script/time.js", "script/copy.js", "script/tip.js", "script/search.js",
-			"script/rows.js", "script/mine.js", "script/groups.js", "script/finder.js", "script/sort.js",
+			"script/rows.js", "script/groups.js", "script/finder.js", "script/sort.js",
 			"script/tools.js", "script/renew.js", "script/keys.js", "script/start.js",
 		}, true},
 		{"book", []string{
 			"script/bookwords.js", "script/times.js", "script/command.js", "script/panel.js", "script/actions.js",
-			"script/you.js", "script/book.js",
+			"script/mine.js", "script/you.js", "script/book.js",
 		}, true},
 		{"several", []string{"script/several.js"}, false},
 		{"form", []string{"script/page.js", "script/fetch.js", "script/times.js", "script/form.js"}, false},

@@ -4,12 +4,12 @@ const signStep = 18; // as in sitegen/page/signs.go
 
 // markOwnSigns marks the GPUs of a person, and returns how many there are.
 function markOwnSigns(person) {
-  if (pageKind !== "index") {
+  if (root.dataset.kind !== "index") {
     return 0;
   }
   const name = person.toLowerCase();
   let mine = 0;
-  for (const host of hosts) {
+  for (const host of allHosts()) {
     const own = host.signs.map(({ gpus }) => name !== "" && gpus.some((gpu) => isHeldBy(gpu, name)));
     mine += host.gpus.filter((gpu) => name !== "" && isHeldBy(gpu, name)).length;
     unmarkLine(host.line);

@@ -65,6 +65,6 @@ window.gpuboard = {
   addCopyButtons,
   labelCopyButton,
   applySearch,
-  markOwnSigns,
+  allHosts: () => hosts,
   signOf,
 };
