@@ -24,7 +24,11 @@ var (
 	dayTime  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([a-z]+)(?: +(.+))?$`) })
 	clock    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^` + clockForm + `$`) })
 	spanTime = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^\+? *(?:(\d{1,5}) *(?:w|weeks?) *)?(?:(\d{1,5}) *(?:d|days?) *)?(?:(\d{1,5}) *(?:h|hours?) *)?(?:(\d{1,5}) *(?:m|min|minutes?))?$`)
+		return regexp.MustCompile(`^(?:\+|in )? *(?:(\d{1,5}) *(?:w|weeks?) *)?(?:(\d{1,5}) *(?:d|days?) *)?(?:(\d{1,5}) *(?:h|hours?) *)?(?:(\d{1,5}) *(?:m|min|minutes?))?$`)
+	})
+	// A length of time with a decimal: "1.5h".
+	decimal = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:\+|in )? *(\d{1,4})[.,](\d{1,2}) *(?:(d|days?)|h|hours?)$`)
 	})
 	slashes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d+/\d+(/\d+)?\b`) })
 )
@@ -233,28 +237,36 @@ func parseMoment(s string, begin, now time.Time, zone *time.Location, end bool) 
 		return parseAbsolute(s, zone, end)
 	}
 	begin, now = begin.In(zone), now.In(zone)
+	said := s
+	s, err := written(said, now, end)
+	if err != nil {
+		return time.Time{}, "", err
+	}
+	if absolute(s) {
+		return parseAbsolute(s, zone, end)
+	}
 	if days, rest, err := parseSpan(s); err == nil {
 		return after(now, days, rest, zone), "", nil
 	}
-	if strings.EqualFold(s, "now") {
+	if s == "now" {
 		return now, "", nil
 	}
-	word, clock := "", strings.ToLower(s)
+	word, clock := "", s
 	w, ok := timeOfDay(clock)
 	if !ok {
 		var words []string
 		if words = dayTime().FindStringSubmatch(clock); words == nil {
-			return time.Time{}, "", notUnderstood(s)
+			return time.Time{}, "", notUnderstood(said)
 		}
 		word, clock = words[1], words[2]
 		if w, ok = timeOfDay(clock); !ok && clock != "" {
-			return time.Time{}, "", notUnderstood(s)
+			return time.Time{}, "", notUnderstood(said)
 		}
 		if clock == "midnight" {
-			return time.Time{}, "", fmt.Errorf("%s: some mean the beginning of the day and some its end: write the date with 00:00", quote(s))
+			return time.Time{}, "", fmt.Errorf("%s: some mean the beginning of the day and some its end: write the date with 00:00", quote(said))
 		}
 	}
-	if err := w.valid(s); err != nil {
+	if err := w.valid(said); err != nil {
 		return time.Time{}, "", err
 	}
 
@@ -273,7 +285,10 @@ func parseMoment(s string, begin, now time.Time, zone *time.Location, end bool) 
 		next := first.plus((int(day) - int(begin.Weekday()) + 7) % 7)
 		days = []date{next, next.plus(7)}
 	default:
-		return time.Time{}, "", notUnderstood(s)
+		if near := meant(said); near != "" {
+			return time.Time{}, "", fmt.Errorf("%s is not a date: did you mean %s?", quote(said), quote(near))
+		}
+		return time.Time{}, "", notUnderstood(said)
 	}
 	for i, d := range days {
 		t, note, err := onDay(d, w, clock != "", zone, end)
@@ -320,7 +335,11 @@ const maxSpanDays = 3660
 
 // parseSpan reads weeks, days, hours and minutes, such as "2w3d6h30m". Not every day has 24 hours.
 func parseSpan(s string) (days int, rest time.Duration, err error) {
-	m := spanTime().FindStringSubmatch(strings.ToLower(strings.TrimSpace(s)))
+	s = strings.ToLower(strings.TrimSpace(s))
+	if m := decimal().FindStringSubmatch(s); m != nil {
+		return parseSpan(wholeUnits(m))
+	}
+	m := spanTime().FindStringSubmatch(s)
 	if m == nil || strings.Join(m[1:], "") == "" {
 		return 0, 0, errors.New(`not a length of time: write "2d 6h", "45m" or "1w"`)
 	}
@@ -330,6 +349,15 @@ func parseSpan(s string) (days int, rest time.Duration, err error) {
 		return 0, 0, fmt.Errorf("a length of time is from 1m to %dd", maxSpanDays)
 	}
 	return days, rest, nil
+}
+
+// wholeUnits is what [decimal] has found without its decimals: "1h 30m".
+func wholeUnits(m []string) string {
+	hundredths := atoi((m[2] + "0")[:2])
+	if m[3] != "" {
+		return fmt.Sprintf("%sd %dh %dm", m[1], hundredths*24/100, hundredths*24%100*60/100)
+	}
+	return fmt.Sprintf("%sh %dm", m[1], hundredths*60/100)
 }
 
 // ParseDuration reads a length of time such as "2w3d6h30m", in days of 24 hours.

@@ -79,7 +79,6 @@ func TestMoments(t *testing.T) {
 		{"25:61", "!time of day", "!time of day"},
 		{"9999-12-31", "!year", "!year"},
 		{"2026-12-01 18:00 +25:00", "!no offset", "!no offset"},
-		{"1.5h", "!is not a date", "!is not a date"},
 		{"6h 2d", "!is not a date", "!is not a date"},
 		{"99999d", "!is not a date", "!is not a date"},
 		{"2026-12-01 18:00 x", "!is not a date", "!is not a date"},
@@ -104,6 +103,45 @@ func TestMoments(t *testing.T) {
 }
 
 // "never" is an end, for the commands and in the file.
+// TestTimesAsPeopleSayThem: it is Friday 20 November 2026, 10:30.
+func TestTimesAsPeopleSayThem(t *testing.T) {
+	now := at(t, friday)
+	for said, want := range map[string]string{ // "!part" is an error
+		"tomorrow 6pm": "2026-11-21 18:00", "6pm": "2026-11-20 18:00", "friday 6 pm": "2026-11-20 18:00",
+		"Fri 6:30 p.m.": "2026-11-20 18:30", "12pm": "2026-11-20 12:00", "12 am": "2026-11-21 00:00",
+		"12:30am": "2026-11-21 00:30", "at 6pm": "2026-11-20 18:00", "6pm tomorrow": "2026-11-21 18:00",
+		"18:00 tomorrow": "2026-11-21 18:00", "on Monday at 9am": "2026-11-23 09:00", "tonight": "2026-11-21 00:00",
+		"tonight 8pm": "2026-11-20 20:00", "2026-12-01 6pm": "2026-12-01 18:00", "Nov 30": "2026-12-01 00:00",
+		"30 nov 18:00": "2026-11-30 18:00", "November 30th, 6pm": "2026-11-30 18:00", "30.11.": "2026-12-01 00:00",
+		"30.11. 18 Uhr": "2026-11-30 18:00", "30.11": "2026-12-01 00:00", "18.30": "2026-11-20 18:30",
+		"3.1. 12:00": "2027-01-03 12:00", "20.11. 18:00": "2026-11-20 18:00", "in 3 hours": "2026-11-20 13:30",
+		"1.5h": "2026-11-20 12:00", "in 1,5 h": "2026-11-20 12:00", "0.25h": "2026-11-20 10:45",
+		"1.5 days": "2026-11-21 22:30", "this friday 18:00": "2026-11-20 18:00",
+		"Fr 18:00": "2026-11-20 18:00", "Montag um 9 Uhr": "2026-11-23 09:00", "heute 18:00": "2026-11-20 18:00",
+		"demain 18h": "2026-11-21 18:00", "lundi à 9h": "2026-11-23 09:00", "mañana 9:00": "2026-11-21 09:00",
+		"mar 18:00": "2026-11-24 18:00", "mar 24": "2027-03-25 00:00", "周五 18:00": "2026-11-20 18:00", "明日 9:00": "2026-11-21 09:00",
+
+		"next friday":       `!can mean two days: write "2026-11-27" or "2026-12-04"`,
+		"next monday 18:00": `!write "2026-11-23 18:00" or "2026-11-30 18:00"`,
+		"18.10":             `!can mean a time and a day: write "18:10" or "18.10."`,
+		"tomorrow 12am":     "!write the date with 00:00", "tomorow 18:00": `!did you mean "tomorrow 18:00"?`,
+		"firday 6pm": `!did you mean "friday 6pm"?`, "13pm": "!is not a date", "next week": "!is not a date",
+		"0pm": "!is not a date", "30 foo": "!is not a date", "30.11. garbage": "!is not a date",
+	} {
+		got, _, err := ParseUntil(said, time.Time{}, now, paris(t))
+		part, fails := strings.CutPrefix(want, "!")
+		if fails && (err == nil || !strings.Contains(err.Error(), part)) {
+			t.Errorf("%q: %v, %v; want an error with %q", said, got, err, part)
+		}
+		if !fails && (err != nil || !got.Equal(at(t, want))) {
+			t.Errorf("%q: %v, %v; want %s", said, got, err, want)
+		}
+	}
+	if _, _, err := ParseMoment("tonight", now, paris(t)); err == nil || !strings.Contains(err.Error(), `write "today 18:00"`) {
+		t.Errorf("a booking that begins tonight: %v", err)
+	}
+}
+
 func TestNever(t *testing.T) {
 	for _, s := range []string{"never", " Never "} {
 		end, note, err := ParseUntil(s, time.Time{}, at(t, friday), paris(t))
@@ -222,7 +260,7 @@ func TestDurations(t *testing.T) {
 			t.Errorf("%q: %v, %v, want %v", in, got, err, want)
 		}
 	}
-	for _, in := range []string{"", "d", "0d", "3", "3y", "-1d", "1h1d", "1d1d", "1.5h", "1d x", "999999h", "9999d", "++1d"} {
+	for _, in := range []string{"", "d", "0d", "3", "3y", "-1d", "1h1d", "1d1d", "1.5m", "1.555h", "1.5w", "1d x", "999999h", "9999d", "++1d"} {
 		if got, err := ParseDuration(in); err == nil {
 			t.Errorf("%q: %v, want an error", in, got)
 		}
