@@ -230,7 +230,9 @@ func installs(t *testing.T, dpkg, dist, next string) {
 		t.Error("there is no account")
 	}
 	for _, path := range []string{"/usr/share/man/man1/gpuboard.1.gz", "/usr/share/bash-completion/completions/gpuboard", "/usr/share/zsh/vendor-completions/_gpuboard",
-		"/usr/share/fish/vendor_completions.d/gpuboard.fish", "/usr/lib/systemd/system/gpuboard-node.service", "/var/lib/gpuboard", "/usr/share/doc/gpuboard/gpuboard.cdx.json"} {
+		"/usr/share/fish/vendor_completions.d/gpuboard.fish", "/usr/lib/systemd/system/gpuboard-node.service", "/var/lib/gpuboard", "/usr/share/doc/gpuboard/gpuboard.cdx.json",
+		"/usr/share/doc/gpuboard/docs/webservers.md", "/usr/share/doc/gpuboard/deploy/nginx/path.conf", "/usr/share/doc/gpuboard/deploy/sshd/limit-drops.sh",
+		"/usr/share/doc/gpuboard/deploy/consul/acl-generator.hcl", "/usr/share/doc/gpuboard/deploy/ansible/tasks/web.yml"} {
 		if _, err := os.Stat(root + path); err != nil {
 			t.Error(err)
 		}
@@ -266,7 +268,9 @@ func installs(t *testing.T, dpkg, dist, next string) {
 	if _, err := os.Stat(root + "/usr/bin/gpuboard"); err == nil {
 		t.Error("removed, and still there")
 	}
-	do("--purge", "gpuboard")
+	if said := do("--purge", "gpuboard"); !regexp.MustCompile(`private keys:.* /var/lib/gpuboard\n.*rm -r.* /var/lib/gpuboard;`).MatchString(said) {
+		t.Errorf("the purge does not say what it keeps:\n%s", said)
+	}
 	for path, want := range map[string]bool{config: false, root + "/var/lib/gpuboard/kept": true} {
 		if _, err := os.Stat(path); (err == nil) != want {
 			t.Errorf("after the purge, %s there: %v", path, err == nil)
