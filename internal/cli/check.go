@@ -19,10 +19,11 @@ func (a *app) checkCommand() *cobra.Command {
 		Use: "check [HOST|kill]", Short: "keep the loop running (for cron); kill stops it", GroupID: groupNode,
 		Long: "check tests whether the loop of this node (gpuboard run) is alive, starts it if it is not,\n" +
 			"and waits for the first push. It prints Running or Launched. If the loop has other settings\n" +
-			"than check, check restarts it, unless it is a systemd unit. HOST is the name of this\n" +
-			"node; with no other setting, check leaves a loop that runs as it is. If the newest snapshot\n" +
-			"could not be taken or pushed, it prints the reason on stderr and exits with 3. It takes\n" +
-			"about 8 ms of CPU time. check kill stops the loop and everything it started.\n" + exitStatus,
+			"than check, or is of another version, check restarts it, unless it is a systemd unit. HOST\n" +
+			"is the name of this node; with no other setting, check leaves a loop that runs as it is. If\n" +
+			"the newest snapshot could not be taken or pushed, it prints the reason on stderr and exits\n" +
+			"with 3. It takes about 8 ms of CPU time. check kill stops the loop and everything it\n" +
+			"started.\n" + exitStatus,
 		Example: "  gpuboard check gpu01\n  gpuboard check gpu01 --to sftp://n-gpu01@web/in\n  gpuboard check kill",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
@@ -61,8 +62,11 @@ func (a *app) checkAlive(ctx context.Context, cfg *config.Config, flags []string
 	case loop.Launched:
 		done = "Launched"
 	}
-	if len(loop.Changed) > 0 {
+	switch {
+	case len(loop.Changed) > 0:
 		why = ", which had other settings: " + strings.Join(loop.Changed, ", ")
+	case loop.Older != "":
+		why = ", which was version " + loop.Older
 	}
 	fmt.Fprintf(a.stdout, "%s %s (pid %d)%s\n", done, loop.Host, loop.PID, why)
 	if loop.Launched && cfg.String("to") == "" {

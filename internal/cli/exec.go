@@ -107,3 +107,58 @@ func generateNow(ctx context.Context, cfg *config.Config, interval time.Duration
 	}
 	return errors.New("generating: another generation does not end")
 }
+
+// upgradeEvery is how often a server looks whether its program was replaced.
+const upgradeEvery = 5 * time.Second
+
+// upgrading runs a server until the context ends. If the file of this program is replaced meanwhile, as by an
+// upgrade, the server ends, and the new program takes its place with the same arguments: cron starts a server that
+// does not run, and would leave an old one alone.
+func (a *app) upgrading(ctx context.Context, server func(context.Context) error) error {
+	self, err := os.Executable()
+	if err != nil || a.demonstration != nil {
+		return server(ctx)
+	}
+	ours, err := os.Stat(self)
+	if err != nil {
+		return server(ctx)
+	}
+
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	replaced := make(chan struct{})
+	go func() {
+		last := ours
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(upgradeEvery):
+			}
+			now, err := os.Stat(self)
+			switch {
+			case err != nil || os.SameFile(now, ours): // removed, or not yet there
+			case os.SameFile(now, last) && now.Size() == last.Size() && now.ModTime().Equal(last.ModTime()):
+				close(replaced) // and written in full
+				end()
+				return
+			default:
+				last = now
+			}
+		}
+	}()
+
+	if err := server(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-replaced:
+	default:
+		return nil
+	}
+	fmt.Fprintf(a.stderr, "gpuboard: %s was replaced: going on as the new one\n", self)
+	if err := syscall.Exec(self, append([]string{self}, a.args...), os.Environ()); err != nil {
+		return fmt.Errorf("starting the new %s: %w", self, err)
+	}
+	return nil
+}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -36,7 +37,7 @@ func (a *app) receiveCommand() *cobra.Command {
 			if a.getenv("GOMAXPROCS") == "" {
 				defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 			}
-			err := dropbox.Serve(c.Context(), dropbox.Options{
+			options := dropbox.Options{
 				Data: cfg.String("data"), Keys: keys, HostKey: hostKey, Listen: listen, Log: a.log(), Now: a.now,
 				OnListen: func(addr net.Addr, key, fingerprint string) {
 					fmt.Fprintf(a.stderr, "gpuboard: receiving on %s; on each node type\n  echo '%s %s' >> ~/.ssh/known_hosts\n", addr, strings.Join(names(addr), ","), key)
@@ -46,14 +47,17 @@ func (a *app) receiveCommand() *cobra.Command {
 						fmt.Fprintf(a.stderr, "gpuboard: warning: this user cannot write %s: a node is turned away unless it has a directory there\ngpuboard: hint: chown %d %s\n", drops, os.Geteuid(), shell.Quote(drops))
 					}
 				},
+			}
+			return a.upgrading(c.Context(), func(ctx context.Context) error {
+				err := dropbox.Serve(ctx, options)
+				if strings.HasPrefix(failure.CodeOf(err), "listen:") {
+					return failure.New(failure.ExitUsage, err, listenHint(listen))
+				}
+				if err != nil {
+					return failure.Because("receive:start", failure.New(failure.ExitUsage, err, "make a key for each node, such as gpu01: ssh-keygen -q -t ed25519 -N '' -f gpu01; mv gpu01.pub "+shell.Quote(keys)+"/; the file gpu01 goes to the node"))
+				}
+				return nil
 			})
-			if strings.HasPrefix(failure.CodeOf(err), "listen:") {
-				return failure.New(failure.ExitUsage, err, listenHint(listen))
-			}
-			if err != nil {
-				return failure.Because("receive:start", failure.New(failure.ExitUsage, err, "make a key for each node, such as gpu01: ssh-keygen -q -t ed25519 -N '' -f gpu01; mv gpu01.pub "+shell.Quote(keys)+"/; the file gpu01 goes to the node"))
-			}
-			return nil
 		}),
 	}
 	a.flags(c, "data", "state", "keys", "host_key", "listen")

@@ -43,20 +43,22 @@ func (a *app) serveCommand() *cobra.Command {
 			if _, err := os.Stat(cfg.String("site")); err != nil {
 				return failure.Because("site:missing", failure.New(failure.ExitUsage, fmt.Errorf("opening the site: %w", err), "make it first: gpuboard generate --site "+cfg.String("site")))
 			}
-			o, err := a.serveOptions(c.Context(), cfg)
-			if err != nil {
-				return err
-			}
-			h, err := serve.Handler(o)
-			if err != nil {
-				return err
-			}
-			l, err := listen(cfg.String("listen"))
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(a.stderr, "gpuboard: serving http://%s/\n", l.Addr())
-			return serve.Run(c.Context(), l, h)
+			return a.upgrading(c.Context(), func(ctx context.Context) error {
+				o, err := a.serveOptions(ctx, cfg)
+				if err != nil {
+					return err
+				}
+				h, err := serve.Handler(o)
+				if err != nil {
+					return err
+				}
+				l, err := listen(cfg.String("listen"))
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(a.stderr, "gpuboard: serving http://%s/\n", l.Addr())
+				return serve.Run(ctx, l, h)
+			})
 		}),
 	}
 	a.flags(c, "site", "listen", "data", "comments", "aliases", "templates", "state", "language", "languages",

@@ -31,11 +31,12 @@ type Checked struct {
 	Launched bool     // the loop was started
 	Replaced bool     // another loop was stopped before
 	Changed  []string // the settings in which that one was different
+	Older    string   // its version, if that was another one
 }
 
 // Check looks whether the loop runs, and starts it if it does not, with the flags of "gpuboard run".
-// A loop that hangs, or runs with other settings, is started again. A loop that is a systemd unit is
-// only looked at. If nothing but the names of the node and the spool is set, any settings are right.
+// A loop that hangs, runs with other settings, or is of another version, is started again. A loop that is a
+// systemd unit is only looked at. If nothing but the names of the node and the spool is set, any settings are right.
 func (n Node) Check(ctx context.Context, flags []string) (Checked, error) {
 	spool := n.dir()
 	var result Checked
@@ -60,12 +61,16 @@ func (n Node) Check(ctx context.Context, flags []string) (Checked, error) {
 		hangs := err != nil || result.Hangs(n.Now())
 		if !hangs && n.compares() {
 			result.Changed = changed(result.Settings, n.loopSettings())
+			if result.Unit == "" && result.Version != n.Version {
+				result.Older = result.Version
+			}
 		}
+		right := !hangs && result.Changed == nil
 		host := n.Config.String("host")
 		switch {
-		case !hangs && result.Changed == nil && n.Config.Given("host") && !strings.EqualFold(host, result.Host):
+		case right && n.Config.Given("host") && !strings.EqualFold(host, result.Host):
 			return result, failure.Usage("gpuboard check kill, then gpuboard check "+shell.Quote(host)+" --to …", "the loop of this spool runs as %s, and not as %s", result.Host, host)
-		case !hangs && result.Changed == nil:
+		case right && result.Older == "":
 			return result, nil
 		case result.Unit != "" && hangs:
 			return result, &failure.Error{Exit: failure.ExitTryAgain, Code: "loop:hangs", Err: fmt.Errorf("the loop of %s has been silent for %v", result.Unit, result.Age(n.Now()).Round(time.Second)),
