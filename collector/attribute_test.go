@@ -153,7 +153,7 @@ func TestParseCgroup(t *testing.T) {
 		"0::/system.slice/docker-" + id[:20] + ".scope\n":                               "",
 		"": "", "garbage": "", "0::/\n": "",
 	} {
-		if got := parseCgroup(text); got != want {
+		if got := parseCgroup(text).container; got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
@@ -197,7 +197,7 @@ func TestContainersAndTheirUserNamespaces(t *testing.T) {
 		}
 		tt.p.PID = 77
 		list := []snapshot.Process{tt.p}
-		containers(root, list)
+		(&evidence{procRoot: root, accounts: readAccounts(root, nil)}).apply(list)
 		if got := list[0]; (got.Container != "") != tt.container || got.OwnUserNamespace != tt.own {
 			t.Errorf("%s: container %q, own user namespace %t", name, got.Container, got.OwnUserNamespace)
 		}

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"gpuboard/collector/containers"
 	"gpuboard/collector/hostinfo"
 	"gpuboard/collector/kernellog"
 	"gpuboard/collector/nvidiasmi"
@@ -50,6 +51,8 @@ type Options struct {
 	// Kmsg is the kernel's log, /dev/kmsg if "". Where it cannot be read, the program
 	// Journal (journalctl) is run every few minutes; "" for none.
 	Kmsg, Journal string
+	// Containers is the file that root keeps about containers, [containers.Path] if "".
+	Containers string
 	// StateFile records a program that hangs, so that a later process does not start
 	// another one; "" for no record.
 	StateFile string
@@ -72,13 +75,16 @@ type Collector struct {
 	xids                kernellog.Log
 	kmsg                *os.File // kept open, so that each record is read once
 	journalAt           time.Time
+	directory           directory
+	folders             folderReader
 }
 
 // New returns a Collector.
 func New(opts Options) *Collector {
 	opts.NvidiaSMI = cmp.Or(opts.NvidiaSMI, "nvidia-smi")
 	opts.PS = cmp.Or(opts.PS, "ps")
-	opts.Roots.Proc = cmp.Or(opts.Roots.Proc, "/proc")
+	opts.Roots.Proc, opts.Roots.Etc = cmp.Or(opts.Roots.Proc, "/proc"), cmp.Or(opts.Roots.Etc, "/etc")
+	opts.Containers = cmp.Or(opts.Containers, containers.Path)
 	opts.Kmsg = cmp.Or(opts.Kmsg, "/dev/kmsg")
 	opts.SMIBudget = cmp.Or(opts.SMIBudget, DefaultSMIBudget)
 	opts.PSBudget = cmp.Or(opts.PSBudget, DefaultPSBudget)
@@ -373,7 +379,22 @@ func (c *Collector) addOwners(ctx context.Context, s *snapshot.Snapshot, smiStar
 			"/proc is mounted with hidepid; put this account into the group of its gid= option", unseen)
 	}
 	programs(c.opts.Roots.Proc, s.Processes, up)
-	containers(c.opts.Roots.Proc, s.Processes)
+	c.claims(ctx, s)
+}
+
+// claims adds what tells whose the processes are besides their accounts.
+func (c *Collector) claims(ctx context.Context, s *snapshot.Snapshot) {
+	known, err := containers.Read(c.opts.Containers)
+	if err != nil {
+		report(s, "host:partial", "whose the containers are cannot be read: %v", err)
+	}
+	e := evidence{
+		procRoot:   c.opts.Roots.Proc,
+		accounts:   readAccounts(c.opts.Roots.Etc, c.directory.asker(ctx, c.opts.Now())),
+		containers: known,
+		stat:       c.folders.owner,
+	}
+	e.apply(s.Processes)
 }
 
 // maxQuickPIDs is how many processes are listed by pid.

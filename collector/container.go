@@ -2,72 +2,16 @@ package collector
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/snapshot"
 )
-
-const maxCgroupBytes = 16 << 10
-
-var (
-	// Docker, containerd, CRI-O and podman name a cgroup after 64 hex digits.
-	hexContainer = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?:/|$)`) })
-	lxcContainer = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`/lxc(?:\.payload\.|/)([A-Za-z0-9][A-Za-z0-9_.-]{0,62})(?:/|$)`)
-	})
-)
-
-// parseCgroup returns the short id of the container in /proc/PID/cgroup, and "" for a
-// process of the host.
-func parseCgroup(text string) string {
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		_, rest, _ := strings.Cut(line, ":")
-		_, path, ok := strings.Cut(strings.TrimSuffix(rest, " (deleted)"), ":") // of a zombie
-		if !ok {
-			continue
-		}
-		// The cheap checks come first, because regular expressions are slow and rarely match.
-		if len(path) >= 64 {
-			if m := hexContainer().FindStringSubmatch(path); m != nil {
-				return m[1][:12]
-			}
-		}
-		if strings.Contains(path, "/lxc") {
-			if m := lxcContainer().FindStringSubmatch(path); m != nil {
-				return snapshot.Text(m[1], snapshot.MaxNameBytes)
-			}
-		}
-	}
-	return ""
-}
-
-// containers sets, for each process that ps shows, the container and whether its user namespace maps its account
-// alone. Zombies have a container, too. Errors are not reported, because most nodes have no containers.
-func containers(procRoot string, list []snapshot.Process) {
-	read := func(pid int, file string) string {
-		text, _ := atomicfile.Read(filepath.Join(procRoot, strconv.Itoa(pid), file), maxCgroupBytes)
-		return string(text)
-	}
-	container := perPID(func(pid int) string { return parseCgroup(read(pid, "cgroup")) })
-	uidMap := perPID(func(pid int) string { return read(pid, "uid_map") })
-	for i := range list {
-		p := &list[i]
-		if p.UID == nil {
-			continue
-		}
-		if p.Container = container(p.PID); p.Container != "" {
-			p.OwnUserNamespace = mapsAlone(uidMap(p.PID), *p.UID)
-		}
-	}
-}
 
 // mapsAlone reports whether a line of /proc/PID/uid_map maps this uid of the host and no other. An account without
 // privileges can map only its own uid. Maps that root makes have ranges: those of processes without a user
@@ -76,6 +20,20 @@ func mapsAlone(uidMap string, uid int64) bool {
 	for line := range strings.Lines(uidMap) {
 		fields := strings.Fields(line)
 		if len(fields) == 3 && fields[1] == strconv.FormatInt(uid, 10) && fields[2] == "1" {
+			return true
+		}
+	}
+	return false
+}
+
+// mappedBy reports whether a line of /proc/PID/uid_map other than that of the host itself maps this uid.
+func mappedBy(uidMap string, uid int64) bool {
+	for line := range strings.Lines(uidMap) {
+		var inside, outside, count int64
+		if n, err := fmt.Sscan(line, &inside, &outside, &count); n != 3 || err != nil {
+			continue
+		}
+		if uid >= outside && uid-outside < count && (inside != 0 || outside != 0) {
 			return true
 		}
 	}

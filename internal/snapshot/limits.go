@@ -14,6 +14,7 @@ const (
 	MaxProcesses    = 4096    // per host
 	MaxMIGDevices   = 16      // per GPU; NVIDIA's own limit is 7
 	MaxChildren     = 16      // per dead process
+	MaxClaims       = 8       // per process
 	MaxDisks        = 32
 	MaxDiskUsers    = 256
 	MaxInterfaces   = 32

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,9 +16,20 @@ type Owner struct {
 	Likely string
 	// Account is the account of an unknown user: "root", "uid 100999", or "" if nothing is known.
 	Account string
-	// Container is where an unknown user's process runs; "" for the host itself.
-	Container string
+	// Place is where an unknown user's process runs; the zero value for the host itself.
+	Place Place
 }
+
+// A Place is what a process belongs to besides an account.
+type Place struct{ Kind, Name string }
+
+// The kinds of a place.
+const (
+	InContainer = "container" // by its name, or else its id
+	InPod       = "pod"
+	InJob       = "job"  // of Slurm
+	InUnit      = "unit" // of systemd, which tells more than its account
+)
 
 // Name is "ada" for a person, "ada?" for one who is only likely, and "" for an unknown user. [OwnerNamed] is
 // its inverse.
@@ -43,9 +55,15 @@ func OwnerNamed(name string) Owner {
 // String names the owner: "ada", "ada?", "unknown (root in container a1b2c3d4)" or "unknown".
 func (o Owner) String() string {
 	known := o.Account
-	if o.Container != "" {
-		known = strings.TrimSpace(known + " in container " + o.Container)
+	switch o.Place.Kind {
+	case InContainer, InPod:
+		known += " in " + o.Place.Kind + " " + o.Place.Name
+	case InJob:
+		known += " in Slurm job " + o.Place.Name
+	case InUnit:
+		known = o.Place.Name
 	}
+	known = strings.TrimSpace(known)
 	switch {
 	case o.Name() != "":
 		return o.Name()
@@ -69,20 +87,6 @@ func (p *Process) Service() bool { return slices.Contains(servicePrograms(), p.P
 // Dead reports whether the process is known to have ended.
 func (p *Process) Dead() bool { return p.Alive != nil && !*p.Alive }
 
-// Owner returns whose the process is, as far as its account tells. In a container that is only likely: an image
-// that runs as uid 1000 has the account of whoever has that uid on the node. It is certain in a user namespace
-// of the account's own.
-func (p *Process) Owner() Owner {
-	switch login := p.Login(); {
-	case login == "":
-		return p.Unknown()
-	case p.Container != "" && !p.OwnUserNamespace:
-		return Owner{Likely: login}
-	default:
-		return Owner{Person: login}
-	}
-}
-
 // Login returns the login name of the ordinary account that the process runs as. It is "" for root, system
 // accounts, a uid without a name, and a name that has no login's shape, in a container or not.
 func (p *Process) Login() string {
@@ -94,7 +98,7 @@ func (p *Process) Login() string {
 
 // Unknown returns the owner as an unknown user, with what is known of it.
 func (p *Process) Unknown() Owner {
-	o := Owner{Account: p.User, Container: p.Container}
+	o := Owner{Account: p.User, Place: p.place()}
 	switch {
 	case p.BareUID():
 		o.Account = "uid " + p.User
@@ -104,6 +108,20 @@ func (p *Process) Unknown() Owner {
 		o.Account = ""
 	}
 	return o
+}
+
+func (p *Process) place() Place {
+	switch {
+	case p.Pod != "":
+		return Place{InPod, p.Pod}
+	case p.Container != "":
+		return Place{InContainer, cmp.Or(p.ContainerName, p.Container)}
+	case p.Job != "":
+		return Place{InJob, p.Job}
+	case p.Unit != "":
+		return Place{InUnit, p.Unit}
+	}
+	return Place{}
 }
 
 // Owner returns whose the process is, as far as its account tells.

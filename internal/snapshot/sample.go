@@ -94,7 +94,7 @@ func (s *Snapshot) usersOf(g *GPU, device int) []UserMemory {
 	for i, p := range procs {
 		switch {
 		case computing[i]:
-			held[p.Owner().Name()] += value(p.UsedMemory)
+			held[p.sampleName()] += value(p.UsedMemory)
 		case p.Dead():
 			held[""] += value(p.UsedMemory)
 		}
@@ -105,6 +105,16 @@ func (s *Snapshot) usersOf(g *GPU, device int) []UserMemory {
 	}
 	slices.SortFunc(users, func(a, b UserMemory) int { return strings.Compare(a.User, b.User) })
 	return users
+}
+
+// sampleName is [Owner.Name]. Who is likely by anything but the account is left out: a site that trusts the accounts
+// in containers trusts nothing else.
+func (p *Process) sampleName() string {
+	owner, by := p.Whose()
+	if owner.Likely != "" && !slices.ContainsFunc(by, func(c Claim) bool { return c.Source == ByUID }) {
+		return ""
+	}
+	return owner.Name()
 }
 
 // processesOn returns the processes of a GPU, or of one of its MIG devices if device is not -1. It returns false

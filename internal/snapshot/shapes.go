@@ -10,14 +10,20 @@ import (
 // give. A text of another shape becomes unknown, so no page shows a sentence that a node made up.
 var shapes = sync.OnceValue(func() map[string]*regexp.Regexp {
 	return map[string]*regexp.Regexp{
-		"address":   regexp.MustCompile(`^[0-9A-Fa-f.:]{2,45}(/[0-9]{1,3})?$`),
-		"container": regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_.-]{0,62}$`),
-		"collector": regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+~-]{0,63}$`),
-		"fabric":    regexp.MustCompile(`^[A-Za-z][A-Za-z ]{0,31}$`),
-		"interface": regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._@:-]{0,31}$`),
+		"address":        regexp.MustCompile(`^[0-9A-Fa-f.:]{2,45}(/[0-9]{1,3})?$`),
+		"container":      regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_.-]{0,62}$`),
+		"container name": regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_.-]{0,127}$`),
+		"collector":      regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+~-]{0,63}$`),
+		"fabric":         regexp.MustCompile(`^[A-Za-z][A-Za-z ]{0,31}$`),
+		"interface":      regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._@:-]{0,31}$`),
 		// Of LDAP and Active Directory, too: ada.l, gpu01$, LAB\ada, ada@lab.example, LAB+ada. "+" ends one that
 		// ps has cut.
-		"login":        regexp.MustCompile(`^[\pL\pN_][\pL\pM\pN_.@\\+-]{0,126}\$?$`),
+		"login": regexp.MustCompile(`^[\pL\pN_][\pL\pM\pN_.@\\+-]{0,126}\$?$`),
+		// namespace/name, or the uid of a pod.
+		"pod":          regexp.MustCompile(`^([0-9a-z][0-9a-z-]{0,62}/)?[0-9a-z][0-9a-z.-]{0,252}$`),
+		"job":          regexp.MustCompile(`^[0-9]{1,10}$`),
+		"unit":         regexp.MustCompile(`^[0-9A-Za-z:_.\\@-]{1,100}\.service$`),
+		"source":       regexp.MustCompile(`^[a-z]{1,16}$`),
 		"kernel":       regexp.MustCompile(`^[0-9][0-9A-Za-z._+~-]{0,63}$`),
 		"mig_mode":     regexp.MustCompile(`^(enabled|disabled)$`),
 		"name":         regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z ,()/+_-]{0,63}$`),

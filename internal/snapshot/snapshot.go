@@ -202,9 +202,17 @@ type Process struct {
 	Container string `json:"container,omitempty"` // short id of the container it runs in
 	// OwnUserNamespace is true in a container if its user namespace maps the uid alone, as a rootless one does:
 	// only this account and root can start such a container.
-	OwnUserNamespace  bool `json:"own_user_namespace,omitempty"`
-	GPUInstanceID     *int `json:"gpu_instance_id,omitempty"`
-	ComputeInstanceID *int `json:"compute_instance_id,omitempty"`
+	OwnUserNamespace bool `json:"own_user_namespace,omitempty"`
+	// ContainerName is what its engine calls the container, and Pod its pod in Kubernetes: namespace/name, or the uid
+	// where no more is known. Unit is the service of systemd, and Job the id of the Slurm job that it belongs to.
+	ContainerName string `json:"container_name,omitempty"`
+	Pod           string `json:"pod,omitempty"`
+	Unit          string `json:"unit,omitempty"`
+	Job           string `json:"job,omitempty"`
+	// Claims are what the node knows besides the account about whose the process is: see [Process.Whose].
+	Claims            []Claim `json:"claims,omitempty"`
+	GPUInstanceID     *int    `json:"gpu_instance_id,omitempty"`
+	ComputeInstanceID *int    `json:"compute_instance_id,omitempty"`
 	// Children are the living processes whose parent or process group is a dead process.
 	// They must end before the memory is free.
 	Children []Child `json:"children,omitempty"`

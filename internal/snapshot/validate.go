@@ -298,6 +298,13 @@ func (v *validator) process(p *Process) bool {
 	text(&p.User, MaxNameBytes)
 	text(&p.Program, MaxProgramBytes)
 	v.shape(&p.Container, "container")
+	v.shape(&p.ContainerName, "container name")
+	v.shape(&p.Pod, "pod")
+	v.shape(&p.Unit, "unit")
+	v.shape(&p.Job, "job")
+	p.Claims = keep(limit(v, p.Claims, MaxClaims, "claims"), func(c *Claim) bool {
+		return v.shape(&c.User, "login") && v.shape((*string)(&c.Source), "source") && c.User != ""
+	})
 	if !v.shape((*string)(&p.Type), "process type") {
 		p.Type = UnknownType
 	}

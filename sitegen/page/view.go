@@ -293,8 +293,11 @@ func (v *view) owner(o snapshot.Owner, root string) templates.Person {
 // owner names a person or an unknown user, safe to show.
 func (w *words) owner(o snapshot.Owner) string {
 	known := o.Account
-	if o.Container != "" {
-		known = w.T("who.container", cmp.Or(o.Account, "?"), o.Container)
+	switch o.Place.Kind {
+	case snapshot.InContainer, snapshot.InPod, snapshot.InJob:
+		known = w.T("who."+o.Place.Kind, cmp.Or(o.Account, "?"), o.Place.Name)
+	case snapshot.InUnit:
+		known = o.Place.Name
 	}
 	switch {
 	case o.Name() != "":
