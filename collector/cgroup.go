@@ -98,7 +98,7 @@ func (g *cgroup) add(path string) {
 	if m := slurmJob().FindStringSubmatch(path); m != nil {
 		g.job = m[1]
 	}
-	if m := service().FindStringSubmatch(path); m != nil && g.container == "" {
+	if m := service().FindStringSubmatch(path); m != nil {
 		g.unit = m[1]
 	}
 	if m := podUID().FindStringSubmatch(path); m != nil {

@@ -45,6 +45,7 @@ mira:600000
 23 22 8:3 / /home rw,relatime shared:2 - ext4 /dev/sda3 rw
 24 22 0:50 /lea /home/lea rw shared:3 - nfs4 nas:/export/lea rw
 25 22 0:60 /@data /data rw shared:4 - btrfs /dev/sdb rw
+26 22 0:99 / /home/mira/docker/overlay2/x/merged rw - overlay overlay rw
 `
 )
 
@@ -76,6 +77,7 @@ type nodeProcess struct {
 	box    containers.Container
 	owner  int64  // of the box's folder
 	conmon string // loginuid of podman's monitor; none if ""
+	first  string // loginuid of process 1; unset if ""
 }
 
 func bind(device, root, options string) string {
@@ -148,6 +150,7 @@ func nodeProcesses() []nodeProcess {
 		{name: "a slice in somebody else's", truth: "mira", want: "mira", by: "session", user: "root", uid: 0, cgroup: "0::/user.slice/user-1001.slice/user@1001.service/user.slice/user-1002.slice/x.scope\n"},
 		{name: "a slice that only looks like one", truth: "", want: "unknown (root)", user: "root", uid: 0, cgroup: "0::/evil/user.slice/user-1001.slice/session-3.scope\n"},
 		{name: "a uid without end", truth: "", want: "unknown (root)", user: "root", uid: 0, cgroup: "0::/user.slice/user-99999999999999999999.slice/session-3.scope\n", login: "99999999999999999999"},
+		{name: "a machine that mira has started", truth: "", want: "unknown (root)", user: "root", uid: 0, login: "1001", first: "1001"},
 		{name: "a nspawn container, logged in there", truth: "", want: "unknown (root)", user: "root", uid: 0, login: "1001", inner: true,
 			cgroup: "0::/machine.slice/systemd-nspawn@web.service/payload/user.slice/user-1001.slice/session-1.scope\n"},
 
@@ -197,6 +200,7 @@ func nodeProcesses() []nodeProcess {
 		{name: "a home", truth: "mira", want: "mira?", by: "home", user: "root", uid: 0, cgroup: docker2, inner: true, mounts: bind("8:3", "/mira", "rw,relatime")},
 		{name: "a part of one", truth: "mira", want: "mira?", by: "home", user: "root", uid: 0, cgroup: docker2, inner: true, mounts: bind("8:3", "/mira/my\\040project", "rw")},
 		{name: "a home to read", truth: "kai", want: in, user: "root", uid: 0, cgroup: docker2, inner: true, mounts: bind("8:3", "/mira", "ro,relatime")},
+		{name: "a home on a disk to read", truth: "kai", want: in, user: "root", uid: 0, cgroup: docker2, inner: true, mounts: strings.Replace(bind("8:3", "/mira", "rw"), "x rw", "x ro", 1)},
 		{name: "all homes", truth: "kai", want: in, user: "root", uid: 0, cgroup: docker2, inner: true, mounts: bind("8:3", "/", "rw")},
 		{name: "all homes, one of them mounted", truth: "kai", want: in, user: "root", uid: 0, cgroup: docker2, inner: true,
 			mounts: bind("8:3", "/", "rw") + bind("8:3", "/mira", "rw")},
@@ -278,7 +282,7 @@ func (c nodeProcess) look(t *testing.T, f *tree, without string) snapshot.Proces
 	write("passwd", passwd)
 	write("subuid", subuids)
 	write("1/mountinfo", hostMounts)
-	write("1/loginuid", unset)
+	write("1/loginuid", cmp.Or(c.first, unset))
 	write("7/cgroup", group)
 	write("7/uid_map", cmp.Or(c.uidMap, mapHost))
 	write("7/loginuid", cmp.Or(c.login, unset))

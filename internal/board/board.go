@@ -206,6 +206,9 @@ type Process struct {
 	Person string
 	// Likely is the same where it is not certain.
 	Likely string
+	// By is what says so, and nil where the account does. For an unknown user it is two claims that contradict each
+	// other, or nil.
+	By []snapshot.Claim
 	// Computes is whether it uses the GPU: see [snapshot.Computing].
 	Computes bool
 	// Share is the process's part of the GPU's memory, 0 to 1; nil when not known.

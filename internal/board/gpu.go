@@ -270,8 +270,11 @@ func (m *merger) processes(g snapshot.GPU, procs []snapshot.Process) []Process {
 	computing := snapshot.Computing(g.UtilizationGPU, pointers)
 	var out []Process
 	for i, p := range procs {
-		who := m.owner(p.Owner())
+		of, by := m.whose(&p)
+		who := m.owner(of)
 		bp := Process{Process: p, Person: m.personOn(who.Person), Likely: who.Likely, Computes: computing[i]}
+		bp.Claims = nil
+		bp.setBy(of, by)
 		if p.UsedMemory != nil && orZero(g.MemoryTotal) > 0 {
 			bp.Share = new(min(float64(*p.UsedMemory)/float64(*g.MemoryTotal), 1))
 		}

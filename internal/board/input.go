@@ -1,7 +1,6 @@
 package board
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -38,12 +37,18 @@ type Input struct {
 }
 
 // Who returns the person behind a name in history, as [snapshot.Owner.Name] writes it; "" for nobody.
-func (in *Input) Who(name string) string { return in.owner(snapshot.OwnerNamed(name)).Person }
+func (in *Input) Who(name string) string {
+	of := snapshot.OwnerNamed(name)
+	if in.Settings.TrustContainerUIDs && of.Likely != "" {
+		of = snapshot.Owner{Person: of.Likely}
+	}
+	return in.owner(of).Person
+}
 
 // owner returns the person behind the owner of a process, as certain or likely as that is. System and service
 // accounts are nobody's. So is a name that ps has cut and Person does not know: several people may have it.
 func (in *Input) owner(of snapshot.Owner) snapshot.Owner {
-	login := cmp.Or(of.Person, of.Likely)
+	login := of.Login()
 	who := login
 	if in.Person != nil {
 		who = in.Person(login)
@@ -51,11 +56,29 @@ func (in *Input) owner(of snapshot.Owner) snapshot.Owner {
 	switch {
 	case in.nobodys(login) || in.nobodys(who) || who == login && strings.HasSuffix(login, "+"):
 		return snapshot.Owner{}
-	case of.Likely != "" && !in.Settings.TrustContainerUIDs:
+	case of.Likely != "":
 		return snapshot.Owner{Likely: who}
 	default:
 		return snapshot.Owner{Person: who}
 	}
+}
+
+// whose returns the owner of a process by its account, its node and the site's settings, and the claims that say so,
+// as [snapshot.Process.Whose] does.
+func (in *Input) whose(p *snapshot.Process) (snapshot.Owner, []snapshot.Claim) {
+	set := &in.Settings
+	if p.Container == "" {
+		return p.Whose()
+	}
+	for _, c := range set.ContainerPeople {
+		if c.Fits(p.ContainerName) || c.Fits(p.Container) {
+			return p.Whose(snapshot.Claim{User: c.Login, Source: snapshot.BySite})
+		}
+	}
+	if login := p.Login(); set.TrustContainerUIDs && login != "" {
+		return p.Whose(snapshot.Claim{User: login, Source: snapshot.BySite})
+	}
+	return p.Whose()
 }
 
 func (in *Input) nobodys(account string) bool {
@@ -100,6 +123,20 @@ type Settings struct {
 	ServiceAccounts []string
 	// TrustContainerUIDs makes the owner of an ordinary account certain in a container, too.
 	TrustContainerUIDs bool
+	// ContainerPeople says who is behind containers. The first line that fits counts.
+	ContainerPeople []ContainerPerson
+}
+
+// A ContainerPerson is a pattern of names of containers and the login of the person behind them.
+type ContainerPerson struct{ Pattern, Login string }
+
+// Fits reports whether the pattern fits a name. A * stands for any text.
+func (c ContainerPerson) Fits(name string) bool {
+	start, end, any := strings.Cut(c.Pattern, "*")
+	if name == "" || !any {
+		return name != "" && name == c.Pattern
+	}
+	return len(name) >= len(start)+len(end) && strings.HasPrefix(name, start) && strings.HasSuffix(name, end)
 }
 
 // WithDefaults sets the numbers that are zero.

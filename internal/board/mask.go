@@ -201,6 +201,7 @@ func (m *masker) process(p Process) Process {
 		if !p.Service() { // which nobody runs for themselves
 			out.Program = ""
 		}
+		out.Unit = "" // which is called after the program
 		for i := range out.Children {
 			out.Children[i].Program = ""
 		}

@@ -162,7 +162,8 @@ func (m *merger) logins() map[string][]string {
 			continue
 		}
 		for i := range report.Snapshot.Processes {
-			person := m.owner(report.Snapshot.Processes[i].Owner()).Person
+			owner, _ := m.whose(&report.Snapshot.Processes[i])
+			person := m.owner(owner).Person
 			key := strings.ToLower(person)
 			if person != "" && !slices.Contains(logins[key], person) {
 				logins[key] = append(logins[key], person)

@@ -16,6 +16,20 @@ func (p *Process) Owner() snapshot.Owner {
 	return p.Unknown()
 }
 
+// setBy sets by what the owner of the process is known. The account of a person is that person's, whatever it runs as.
+func (p *Process) setBy(of snapshot.Owner, by []snapshot.Claim) {
+	switch {
+	case of.Login() == "":
+		p.By = by
+	case p.Person == "" && p.Likely == "":
+	case by[0].Source != snapshot.ByOwner:
+		p.By = by[:1]
+		if p.Person != "" {
+			p.User, p.UID = of.Login(), nil
+		}
+	}
+}
+
 // Of reports whether the process is for certain somebody's who has this name. An unknown user has that of
 // the account, unless the account is a container's or has no name.
 func (p *Process) Of(named func(string) bool) bool {

@@ -40,6 +40,9 @@ func (o Owner) Name() string {
 	return o.Person
 }
 
+// Login is the name of a person, certain or likely; "" for an unknown user.
+func (o Owner) Login() string { return cmp.Or(o.Person, o.Likely) }
+
 // OwnerNamed returns the owner of a name that a sample has. What has no login's shape is nobody's name.
 func OwnerNamed(name string) Owner {
 	login, likely := strings.CutSuffix(name, "?")
@@ -98,7 +101,7 @@ func (p *Process) Login() string {
 
 // Unknown returns the owner as an unknown user, with what is known of it.
 func (p *Process) Unknown() Owner {
-	o := Owner{Account: p.User, Place: p.place()}
+	o := Owner{Account: p.User, Place: p.Place()}
 	switch {
 	case p.BareUID():
 		o.Account = "uid " + p.User
@@ -110,7 +113,8 @@ func (p *Process) Unknown() Owner {
 	return o
 }
 
-func (p *Process) place() Place {
+// Place returns what the process belongs to besides its account.
+func (p *Process) Place() Place {
 	switch {
 	case p.Pod != "":
 		return Place{InPod, p.Pod}
