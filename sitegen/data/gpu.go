@@ -70,12 +70,18 @@ type (
 		FreeUntil        time.Time       `json:"free_until"`
 		Last             *board.LastSeen `json:"last_seen"`
 	}
+	claimDoc struct {
+		User   string `json:"user"`
+		Source string `json:"source"`
+	}
 	processDoc struct {
 		PID               int              `json:"pid"`
 		User              string           `json:"user"`
 		UID               *int64           `json:"uid"`
 		Person            string           `json:"person"`
 		LikelyUser        string           `json:"likely_user"`
+		UserSource        string           `json:"user_source"`
+		Conflict          []claimDoc       `json:"user_conflict"`
 		Program           string           `json:"program"`
 		UsedMemory        *int64           `json:"used_memory_mib"`
 		Share             *float64         `json:"share"`
@@ -84,6 +90,10 @@ type (
 		Computes          bool             `json:"computes"`
 		Alive             *bool            `json:"alive"`
 		Container         string           `json:"container"`
+		ContainerName     string           `json:"container_name"`
+		Pod               string           `json:"pod"`
+		Unit              string           `json:"unit"`
+		Job               string           `json:"job"`
 		GPUInstanceID     *int             `json:"gpu_instance_id"`
 		ComputeInstanceID *int             `json:"compute_instance_id"`
 		Children          []snapshot.Child `json:"children"`
@@ -135,10 +145,17 @@ func processOf(p *board.Process) processDoc {
 		Program: p.Program, UsedMemory: p.UsedMemory, Share: p.Share,
 		StartedAt: p.StartedAt,
 		Type:      string(p.Type), Computes: p.Computes, Alive: p.Alive, Container: p.Container,
+		ContainerName: p.ContainerName, Pod: p.Pod, Unit: p.Unit, Job: p.Job,
 		GPUInstanceID: p.GPUInstanceID, ComputeInstanceID: p.ComputeInstanceID,
 		Children: p.Children,
 	}
 
+	switch len(p.By) {
+	case 1:
+		doc.UserSource = string(p.By[0].Source)
+	case 2:
+		doc.Conflict = docsOf(p.By, func(c *snapshot.Claim) claimDoc { return claimDoc{c.User, string(c.Source)} })
+	}
 	switch {
 	case p.Likely != "":
 		doc.User = "" // that account is a guess

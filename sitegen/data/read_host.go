@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -45,10 +46,12 @@ type (
 	}
 	readProcess struct {
 		snapshot.Process
-		Person   string   `json:"person"`
-		Likely   string   `json:"likely_user"`
-		Computes *bool    `json:"computes"`
-		Share    *float64 `json:"share"`
+		Person   string           `json:"person"`
+		Likely   string           `json:"likely_user"`
+		Source   string           `json:"user_source"`
+		Conflict []snapshot.Claim `json:"user_conflict"`
+		Computes *bool            `json:"computes"`
+		Share    *float64         `json:"share"`
 	}
 )
 
@@ -129,6 +132,7 @@ func (r *readRow) processes(g *board.GPU, left *int) []board.Process {
 		}
 		*left--
 		p.GPU, p.GPUUUID = g.Index, g.UUID
+		p.Claims = p.Conflict
 		from = append(from, p)
 		s.Processes = append(s.Processes, p.Process)
 	}
@@ -137,7 +141,15 @@ func (r *readRow) processes(g *board.GPU, left *int) []board.Process {
 	for i := range s.Processes {
 		p := board.Process{
 			Process: s.Processes[i], Person: readName(from[i].Person), Likely: readName(from[i].Likely),
-			Computes: !s.Processes[i].Dead(),
+			Computes: !s.Processes[i].Dead(), By: s.Processes[i].Claims,
+		}
+		p.Claims = nil
+		switch {
+		case p.Owner().Name() == "" && len(p.By) == 2:
+		case p.Owner().Name() != "" && snapshot.Fits("source", from[i].Source):
+			p.By = []snapshot.Claim{{User: cmp.Or(p.Person, p.Likely), Source: snapshot.Source(from[i].Source)}}
+		default:
+			p.By = nil
 		}
 		if computes := from[i].Computes; computes != nil {
 			p.Computes = *computes

@@ -246,6 +246,11 @@ func (v *view) users(g *board.GPU) string {
 	for _, program := range g.Programs() {
 		add(render.Clean(program))
 	}
+	for _, p := range g.Holding() {
+		if place := p.Place().Name; p.Owner().Name() != "" && place != p.Container { // whom it is not shown of
+			add(render.Clean(place))
+		}
+	}
 	if g.IdleFor(v.in.Board.GeneratedAt) > 0 {
 		words = append(words, v.words.T("search.idle"))
 	}

@@ -272,11 +272,13 @@ func (v *view) whoIsOn(r *templates.Row, g *board.GPU, d detail, ref time.Time, 
 		}
 		// What the row says is not said again below it.
 		in := rowSays{
-			person:   d != whole && len(r.More) == 0 && p.Computes && (p.Person == "" || p.Person == p.User),
+			person: d != whole && len(r.More) == 0 && p.Computes && (p.Person == "" || p.Person == p.User) &&
+				len(p.By) == 0,
 			program:  r.Only != 0 && d != whole,
 			instance: g.Slice != nil,
 		}
-		if in.person && in.program && v.words.used(p.UsedMemory, d) == r.Used && p.Container == "" && (in.instance || p.GPUInstanceID == nil) {
+		if in.person && in.program && v.words.used(p.UsedMemory, d) == r.Used && p.Container == "" && p.Job == "" &&
+			(in.instance || p.GPUInstanceID == nil) {
 			r.Details = false
 			continue
 		}
@@ -303,6 +305,9 @@ func (v *view) process(p *board.Process, ref time.Time, row rowSays) templates.P
 		if login := render.Clean(p.User); login != "" && p.Person != "" && p.User != p.Person {
 			who += " (" + login + ")"
 		}
+		if len(p.By) == 1 {
+			who = w.claim(who, p.By[0].Source)
+		}
 		text = append(text, who)
 	}
 	if !row.program {
@@ -318,8 +323,15 @@ func (v *view) process(p *board.Process, ref time.Time, row rowSays) templates.P
 			out.Details = append(out.Details, w.T("process.since", m.Text))
 		}
 	}
-	if p.Container != "" {
-		out.Details = append(out.Details, w.T("process.container", render.Clean(p.Container)))
+	switch place := p.Place(); place.Kind {
+	case snapshot.InContainer, snapshot.InPod, snapshot.InJob:
+		out.Details = append(out.Details, w.T("process."+place.Kind, render.Clean(place.Name)))
+	case snapshot.InUnit:
+		out.Details = append(out.Details, render.Clean(place.Name))
+	}
+	if len(p.By) == 2 {
+		of := func(c snapshot.Claim) string { return w.claim(render.Clean(c.User), c.Source) }
+		out.Details = append(out.Details, w.T("who.conflict", of(p.By[0]), of(p.By[1])))
 	}
 	if p.GPUInstanceID != nil && !row.instance {
 		out.Details = append(out.Details, w.T("process.instance", strconv.Itoa(*p.GPUInstanceID)))

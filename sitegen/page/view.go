@@ -307,3 +307,13 @@ func (w *words) owner(o snapshot.Owner) string {
 	}
 	return w.T("who.unknown", render.Clean(known))
 }
+
+// claim says by what somebody is known; who is safe to show.
+func (w *words) claim(who string, by snapshot.Source) string {
+	switch by {
+	case snapshot.ByOwner, snapshot.ByNamespace, snapshot.BySubUID, snapshot.BySite, snapshot.BySession, snapshot.BySlurm,
+		snapshot.ByLoginUID, snapshot.ByLabel, snapshot.ByUID, snapshot.ByRange, snapshot.ByHome, snapshot.ByFolder:
+		return w.T("who.by."+string(by), who)
+	}
+	return who
+}

@@ -183,6 +183,9 @@ func (t *textPage) tree(put func(color, s string), g *board.GPU, b textBox, inne
 		}
 		program, memory := t.safe(cmp.Or(p.Program, "?")), number(t, p.UsedMemory)+"MiB"
 		put(color, table.Line("", "  "+twig, program, strconv.Itoa(p.PID), user, memory))
+		for _, c := range p.By {
+			put("", "      "+t.safe(c.User)+" by "+t.safe(string(c.Source)))
+		}
 		for _, c := range p.Children {
 			put("", "      child "+strconv.Itoa(c.PID)+" "+t.safe(c.Owner().String())+" "+t.safe(c.Program))
 		}

@@ -32,6 +32,8 @@ func Hostile(in render.Input, evil string) render.Input {
 			for k := range g.Processes {
 				p := &g.Processes[k]
 				p.User, p.Person, p.Program, p.Container, p.Type = evil, evil, evil, evil, snapshot.ProcessType(evil)
+				p.ContainerName, p.Pod, p.Unit, p.Job = evil, evil, evil, evil
+				p.By = []snapshot.Claim{{User: evil, Source: snapshot.Source(evil)}, {User: evil, Source: snapshot.ByLabel}}
 				p.Children = []snapshot.Child{{PID: 1, User: evil, Program: evil}}
 			}
 			if g.Booking != nil {
