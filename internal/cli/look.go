@@ -23,7 +23,7 @@ import (
 // hereKeys are the settings of commands that look at this node now.
 func hereKeys() []string {
 	return []string{"host", "spool", "nvidia_smi", "nvidia_smi_timeout", "ps", "site_url", "site_timeout", "data", "site", "comments", "aliases",
-		"timezone", "free_memory_mib", "free_memory_percent", "service_accounts", "container_uids"}
+		"timezone", "free_memory_mib", "free_memory_percent", "service_accounts", "container_uids", "container_people"}
 }
 
 // partial is the exit status of an answer that may lack GPUs; nil for a full one.
@@ -81,7 +81,7 @@ func (a *app) gpusMissing(cfg *config.Config, b *board.Board) error {
 func sourceKeys() []string {
 	return []string{"data", "site", "comments", "aliases", "timezone", "site_timeout",
 		"stale_after", "down_after", "clock_tolerance", "free_memory_mib", "free_memory_percent", "no_show_after",
-		"service_accounts", "container_uids"}
+		"service_accounts", "container_uids", "container_people"}
 }
 
 // completeHosts completes names of hosts from a directory, without asking a site elsewhere.

@@ -392,6 +392,7 @@ func stateSettings() []setting {
 		{"no_show_after", "2h", "true", "5h", "false", gpu(3, `"no_show":(.*?),`)},
 		{"service_accounts", "ci", "", "other", "ci", gpu(2, `"users":\["?(.*?)"?\]`)},
 		{"container_uids", "likely", "", "trusted", "mia", gpu(5, `"users":\["?(.*?)"?\]`)},
+		{"container_people", "a1b2c3*=kai", "kai", "web=kai", "", gpu(5, `"users":\["?(.*?)"?\]`)},
 		{"idle_window", "30m", "true", "2h", "false", func(l *trial) string {
 			return fmt.Sprint(gpu(4, `"idle_for_seconds":([1-9]\d*)`)(l) != "")
 		}},

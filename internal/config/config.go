@@ -10,6 +10,7 @@ import (
 	"gpuboard/internal/board"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
 )
 
 // A Config holds the settings in force. Load makes one.
@@ -131,8 +132,21 @@ func items(value string) (all []string) {
 	return all
 }
 
+// containerPerson parses an item of container_people.
+func containerPerson(item string) (board.ContainerPerson, bool) {
+	name, login, ok := strings.Cut(item, "=")
+	p := board.ContainerPerson{Pattern: strings.TrimSpace(name), Login: strings.TrimSpace(login)}
+	return p, ok && p.Pattern != "" && strings.Count(p.Pattern, "*") <= 1 && snapshot.Fits("login", p.Login)
+}
+
 // Board returns the thresholds behind the states of GPUs and hosts.
 func (c *Config) Board() board.Settings {
+	var people []board.ContainerPerson
+	for _, item := range c.List("container_people") {
+		if p, ok := containerPerson(item); ok {
+			people = append(people, p)
+		}
+	}
 	return board.Settings{
 		StaleAfter: c.Duration("stale_after"), DownAfter: c.Duration("down_after"),
 		ClockTolerance: c.Duration("clock_tolerance"),
@@ -140,6 +154,7 @@ func (c *Config) Board() board.Settings {
 		NoShow: c.Duration("no_show_after"), IdleWindow: c.Duration("idle_window"),
 		ShowExpired: c.Duration("show_expired"), ShortNames: c.ShortNames,
 		ServiceAccounts: c.List("service_accounts"), TrustContainerUIDs: c.String("container_uids") == "trusted",
+		ContainerPeople: people,
 	}
 }
 

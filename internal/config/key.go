@@ -87,6 +87,13 @@ func (k Key) check(s string) error {
 			}
 		}
 	}
+	if k.Name == "container_people" {
+		for _, v := range values {
+			if _, ok := containerPerson(v); !ok {
+				return fmt.Errorf("%q is not of the form NAME=LOGIN, with one * in the name at most", v)
+			}
+		}
+	}
 	var err error
 	or := ""
 	if k.Kind == automatic {
@@ -191,7 +198,7 @@ func WebKeys() []string {
 		"title", "lab", "language", "languages", "timezone", "booking.timezone", "booking.end_of_day", "base_url", "compat",
 		"users", "commands", "public_out", "public_users", "public_commands", "no_help", "public_help",
 		"stale_after", "down_after", "clock_tolerance", "free_memory_mib", "free_memory_percent", "no_show_after",
-		"show_expired", "service_accounts", "container_uids", "legacy", "legacy_zone", "idle_window", "idle_percent",
+		"show_expired", "service_accounts", "container_uids", "container_people", "legacy", "legacy_zone", "idle_window", "idle_percent",
 		"no_history", "history.hourly", "energy.price_per_kwh", "energy.currency", "energy.co2_grams_per_kwh",
 	}
 }

@@ -126,6 +126,8 @@ func Keys() []Key {
 		{"container_uids", "likely", word, "HOW",
 			"HOW certain it is who owns a process that runs in a container as an ordinary account: likely, or trusted where " +
 				"containers are started with their user's own uid"},
+		{"container_people", "", list, "NAME=LOGIN",
+			"who is behind containers: NAME=LOGIN pairs, where NAME is a container's name or id, and a * in it stands for any text"},
 		{"idle_window", "30m", duration, "DURATION",
 			"DURATION over which an allocated GPU must be idle to be marked as idle"},
 		{"idle_percent", "5", number, "PERCENT", "mean utilization in PERCENT below which a GPU is idle"},
