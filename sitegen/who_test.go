@@ -122,6 +122,22 @@ func whoCases() []whoCase {
 			name: "a mapped uid", p: in(of("100999", 100999)), used: full, state: board.Busy,
 			unknown: "unknown (uid 100999 in container a1b2c3d4)",
 		},
+		{
+			name: "root by a session", used: full, state: board.Busy, person: "sam",
+			p: with(root, func(p *snapshot.Process) { p.Claims = []snapshot.Claim{{User: "sam", Source: snapshot.BySession}} }),
+		},
+		{
+			name: "a container with a name", used: full, state: board.Busy, unknown: "unknown (root in container vllm_1)",
+			p: with(in(root), func(p *snapshot.Process) { p.ContainerName = "vllm_1" }),
+		},
+		{
+			name: "a pod", used: full, state: board.Busy, unknown: "unknown (root in pod lab/train-0)",
+			p: with(in(root), func(p *snapshot.Process) { p.Pod = "lab/train-0" }),
+		},
+		{
+			name: "a Slurm job", used: full, state: board.Busy, unknown: "unknown (root in Slurm job 42)",
+			p: with(root, func(p *snapshot.Process) { p.Job = "42" }),
+		},
 		{name: "a bare uid", p: of("100999", 100999), used: full, state: board.Busy, unknown: "unknown (uid 100999)"},
 		{name: "a service account", p: of("ci", 1500), used: full, state: board.Busy, unknown: "unknown (ci)"},
 		{name: "a system account", p: of("munge", 998), used: full, state: board.Busy, unknown: "unknown (munge)"},
