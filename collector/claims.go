@@ -72,7 +72,7 @@ func (e *evidence) process(p *snapshot.Process) {
 	}
 	p.Unit, p.Pod = keep("unit", group.unit), group.pod
 	uidMap := e.read(p.PID, "uid_map", maxCgroupBytes)
-	box, inBox := e.containers[p.Container]
+	box := e.containers[p.Container]
 	if p.Container != "" {
 		p.OwnUserNamespace = mapsAlone(uidMap, *p.UID)
 		p.ContainerName = keep("container name", box.Name)
@@ -102,9 +102,6 @@ func (e *evidence) process(p *snapshot.Process) {
 	claim(e.accounts.withUID(group.session), snapshot.BySession)
 	claim(e.accounts.withUID(group.slurm), snapshot.BySlurm)
 	claim(e.accounts.withUID(e.loginUID(p)), snapshot.ByLoginUID)
-	if !inBox {
-		box = containers.Container{}
-	}
 	if box.User != "" {
 		claim(e.accounts.named(box.User), snapshot.ByLabel)
 	}
