@@ -130,6 +130,9 @@ func programDirs() []string {
 		"/usr/local/nvidia/bin", "/usr/lib/wsl/lib", "/run/current-system/sw/bin"}
 }
 
+// ErrNotInstalled is the error for a program that no directory has, not even one that others can write.
+var ErrNotInstalled = errors.New("not in PATH")
+
 // resolve returns the absolute path of a program. A name with a slash is a path. Others
 // are searched in PATH and then in programDirs, and never in the working directory or in a
 // directory that others than root and this account can write.
@@ -155,7 +158,11 @@ func resolve(name string) (string, error) {
 		}
 		skipped += fmt.Sprintf("; %s is skipped, because others can replace it", full)
 	}
-	return "", fmt.Errorf("finding %s: not in PATH and not in %s%s", name, strings.Join(programDirs(), ", "), skipped)
+	missing := ErrNotInstalled
+	if skipped != "" {
+		missing = errors.New(ErrNotInstalled.Error())
+	}
+	return "", fmt.Errorf("finding %s: %w and not in %s%s", name, missing, strings.Join(programDirs(), ", "), skipped)
 }
 
 // safe reports whether only root and this account can replace a program or a directory, with all directories

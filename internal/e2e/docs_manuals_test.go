@@ -178,6 +178,7 @@ func reasons() [][2]string {
 		{"a2enmod", "it would change this machine's Apache; TestWebServers starts one with these modules"},
 		{"caddy hash-password", "it asks a terminal; TestWebServers has a password"},
 		{"gpuboard accept", "TestAcceptedHost in sitegen and accept.txtar do it; nothing was replayed here"},
+		{"gpuboard containers", "it asks this machine's engines as root: TestCronExample and containers.txtar run it"},
 		{"gpuboard deregister", "TestRealConsul does it; there is no Consul here"},
 		{"gpuboard register", "TestRealConsul does it; there is no Consul here"},
 		{"gpu-check.sh", "it is the older board's own"},
