@@ -241,7 +241,8 @@ func TestInitFillsInThisSite(t *testing.T) {
 		web + "/setup/systemd/gpuboard-watch.service":    {"ExecStart=" + self + " generate --watch\n", "ReadWritePaths=" + web + "\n", "GPUBOARD_CONFIG=" + web + "/gpuboard.yml\n"},
 		node + "/gpuboard.yml":                           {"\nhost: gpu07\n", "\nto: sftp://n-gpu07@gpus.example.org:2222/in\n", "\nspool: " + node + "/spool\n"},
 		node + "/setup/consul/gpuboard.json":             {`"host": "gpu07"`, `"ttl": "10m"`},
-		node + "/setup/cron":                             {self + " check gpu07 --config " + node + "/gpuboard.yml >/dev/null\n"},
+		node + "/setup/cron":                             {self + " check gpu07 --config " + node + "/gpuboard.yml >/dev/null\n",
+			"\n#   echo '* * * * * root " + self + " containers >/dev/null' >/etc/cron.d/gpuboard-containers\n"},
 		node + "/setup/systemd/gpuboard-collect.service": {"ExecStart=" + self + " publish\n", "ReadWritePaths=" + node + "\n"},
 	} {
 		text := readText(t, path)

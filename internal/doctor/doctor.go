@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"gpuboard/collector/containers"
 	"gpuboard/internal/board"
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
@@ -76,6 +77,7 @@ type examination struct {
 	Options
 	proc     string // /proc
 	etc      string // /etc
+	answers  string // of docker, podman and nerdctl
 	euid     int
 	findings []Finding
 	jobs     []job
@@ -89,7 +91,7 @@ func Examine(ctx context.Context, o Options, sides ...string) (Report, error) {
 	if len(sides) == 0 {
 		sides = sidesOf(o.Config)
 	}
-	d := &examination{Options: o, proc: "/proc", etc: "/etc", euid: os.Geteuid()}
+	d := &examination{Options: o, proc: "/proc", etc: "/etc", answers: containers.Path, euid: os.Geteuid()}
 	d.configFile()
 	d.jobs = d.configuredJobs(ctx)
 	for _, side := range sides {

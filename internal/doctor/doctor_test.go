@@ -1,15 +1,18 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"gpuboard/internal/config"
 	"gpuboard/internal/node"
+	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/watch"
 )
@@ -36,6 +39,75 @@ func TestHiddenProcesses(t *testing.T) {
 		d.hiddenProcesses()
 		if got := d.findings[0].Code; got != want {
 			t.Errorf("where %s can be read: found %+v", entry, d.findings)
+		}
+	}
+}
+
+// TestWhoseContainersThereAre: the answers of the engines are missed where most processes need them, and only there.
+func TestWhoseContainersThereAre(t *testing.T) {
+	need.Root(t) // whose file it is
+	now := time.Date(2026, 11, 28, 9, 0, 0, 0, time.UTC)
+	root, mira := int64(0), int64(1000)
+	boxed := snapshot.Process{User: "root", UID: &root, Container: "a1b2c3d4e5f6"}
+	likely := snapshot.Process{User: "mira", UID: &mira, Container: "a1b2c3d4e5f6"}
+	plain := snapshot.Process{User: "mira", UID: &mira}
+	for name, test := range map[string]struct {
+		file string // "" for none
+		mode os.FileMode
+		list []snapshot.Process
+		want string // code and state, "" for nothing
+	}{
+		"nobody computes":      {"", 0, nil, ""},
+		"most are outside":     {"", 0, []snapshot.Process{boxed, plain}, ""},
+		"most are inside":      {"", 0, []snapshot.Process{boxed, plain, likely}, "containers:missing note"},
+		"the line works":       {`{"at": "2026-11-28T08:55:30Z"}`, 0o644, []snapshot.Process{boxed}, "containers:ok ok"},
+		"the line has stopped": {`{"at": "2026-11-28T08:54:30Z"}`, 0o644, []snapshot.Process{boxed}, "containers:old bad"},
+		"others can write it":  {`{"at": "2026-11-28T08:59:30Z"}`, 0o666, []snapshot.Process{boxed}, "containers:unusable bad"},
+		"it is not needed":     {"{", 0o644, []snapshot.Process{plain}, ""},
+	} {
+		d := nobody("", 1000)
+		d.Node.Now = func() time.Time { return now }
+		d.answers = filepath.Join(t.TempDir(), "containers.json")
+		if test.file != "" {
+			if err := errors.Join(os.WriteFile(d.answers, []byte(test.file), 0o600), os.Chmod(d.answers, test.mode)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.engines(test.list)
+		got := ""
+		for _, f := range d.findings {
+			got += f.Code + " " + f.State
+			if (f.State != OK) != strings.Contains(f.Fix, "sudo ") {
+				t.Errorf("%s: the fix is %q", name, f.Fix)
+			}
+		}
+		if got != test.want {
+			t.Errorf("%s: found %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// TestRootRunsNoProgramOfOthers: what mira can replace is copied first.
+func TestRootRunsNoProgramOfOthers(t *testing.T) {
+	need.Root(t)
+	program := filepath.Join(t.TempDir(), "gpuboard")
+	if err := os.WriteFile(program, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	want := "echo '* * * * * root " + program + " containers >/dev/null' | sudo tee /etc/cron.d/gpuboard-containers"
+	if got := rootsCron(program); got != want {
+		t.Errorf("it says %q", got)
+	}
+	want = "sudo install " + program + " /usr/local/bin/gpuboard && echo '* * * * * root /usr/local/bin/gpuboard containers >/dev/null' | sudo tee /etc/cron.d/gpuboard-containers"
+	for _, spoil := range []func() error{
+		func() error { return os.Chmod(program, 0o775) },
+		func() error { return errors.Join(os.Chmod(program, 0o755), os.Chown(program, 12345, 12345)) },
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		if got := rootsCron(program); got != want {
+			t.Errorf("it says %q", got)
 		}
 	}
 }

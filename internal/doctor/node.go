@@ -109,6 +109,7 @@ func (d *examination) readings(ctx context.Context, host string) {
 		}
 		d.ok("ps:ok", "ps knows the users of %d of %d GPU processes", named, len(snap.Processes))
 	}
+	d.engines(snap.Processes)
 }
 
 func (d *examination) fixReading(p snapshot.Problem) string {

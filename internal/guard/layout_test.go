@@ -18,6 +18,7 @@ import (
 // go/parser and not asked of "go list", because a test sees files that it opens
 // as its inputs and is run again when one of them changes.
 var rooms = map[string][]string{
+<<<<<<< HEAD
 	".":                   {"internal/cli"},
 	"internal/cli":        {"*"},
 	"internal/snapshot":   {},
@@ -56,6 +57,47 @@ var rooms = map[string][]string{
 	"templates":           {},
 	"docs":                {},
 	"deploy":              {},
+=======
+	".":                    {"internal/cli"},
+	"internal/cli":         {"*"},
+	"internal/snapshot":    {},
+	"internal/atomicfile":  {"internal/shell"},
+	"collector":            {"internal/atomicfile", "internal/snapshot", "collector/nvidiasmi", "collector/ps", "collector/hostinfo", "collector/kernellog", "collector/containers"},
+	"collector/containers": {"internal/snapshot"},
+	"collector/nvidiasmi":  {"internal/snapshot", "collector/ps"},
+	"collector/ps":         {"internal/snapshot"},
+	"collector/hostinfo":   {"internal/atomicfile", "internal/snapshot"},
+	"collector/kernellog":  {},
+	"internal/shell":       {},
+	"internal/failure":     {"internal/atomicfile", "internal/snapshot", "internal/spool", "publisher"},
+	"internal/spelling":    {},
+	"internal/doctor":      {"collector/containers", "internal/atomicfile", "internal/board", "internal/booking", "internal/config", "internal/failure", "internal/inventory", "internal/legacy", "internal/node", "internal/notify", "internal/shell", "internal/snapshot", "internal/spool", "internal/watch", "publisher", "sitegen", "sitegen/page", "sitegen/render"},
+	"internal/setup":       {"deploy", "internal/atomicfile", "internal/config", "internal/failure", "internal/inventory", "internal/legacy", "internal/shell", "internal/snapshot", "publisher"},
+	"internal/config":      {"internal/board", "internal/booking", "internal/failure", "internal/inventory", "internal/notify", "internal/snapshot", "internal/spelling"},
+	"internal/spool":       {"internal/snapshot", "internal/atomicfile"},
+	"publisher":            {"internal/atomicfile", "internal/shell", "internal/snapshot", "internal/spool"},
+	"publisher/dropbox":    {"internal/atomicfile", "internal/snapshot", "internal/spool"},
+	"internal/inventory":   {"internal/snapshot", "internal/atomicfile"},
+	"internal/booking":     {"internal/snapshot", "internal/atomicfile", "internal/shell", "internal/spelling"},
+	"internal/history":     {"internal/snapshot"},
+	"internal/legacy":      {"internal/snapshot"},
+	"internal/board":       {"internal/snapshot", "internal/inventory", "internal/booking", "internal/history"},
+	"internal/events":      {"internal/board", "internal/snapshot"},
+	"internal/notify":      {"internal/events", "internal/atomicfile", "internal/snapshot"},
+	"sitegen":              {"internal/spool", "internal/legacy", "internal/inventory", "internal/booking", "internal/history", "internal/board", "internal/events", "templates", "internal/atomicfile", "internal/snapshot", "sitegen/page", "sitegen/data", "sitegen/text", "sitegen/render"},
+	"sitegen/page":         {"internal/board", "internal/booking", "internal/snapshot", "docs", "templates", "sitegen/render"},
+	"sitegen/data":         {"internal/board", "internal/events", "internal/snapshot", "sitegen/render"},
+	"sitegen/text":         {"internal/board", "internal/snapshot", "sitegen/render"},
+	"sitegen/render":       {"internal/board", "internal/events", "internal/history", "internal/snapshot", "templates"},
+	"internal/serve":       {"internal/atomicfile", "internal/booking", "internal/board", "sitegen/page", "sitegen/data", "sitegen/render"},
+	"internal/node":        {"collector", "internal/atomicfile", "internal/board", "internal/config", "internal/failure", "internal/inventory", "internal/shell", "internal/snapshot", "internal/spool", "publisher"},
+	"internal/watch":       {"internal/atomicfile", "internal/board", "internal/config", "internal/failure", "internal/history", "internal/inventory", "internal/notify", "internal/shell", "internal/snapshot", "sitegen", "sitegen/render"},
+	"internal/source":      {"internal/atomicfile", "internal/board", "internal/booking", "internal/config", "internal/failure", "internal/inventory", "internal/node", "internal/snapshot", "sitegen", "sitegen/data", "sitegen/render"},
+	"internal/demo":        {"collector", "collector/hostinfo", "internal/inventory", "internal/snapshot"},
+	"templates":            {},
+	"docs":                 {},
+	"deploy":               {},
+>>>>>>> d48d4a91 (doctor, setup: offer root's cron line where processes on GPUs run in containers)
 }
 
 // doors are packages of the outside world, and the only rooms that may import

@@ -52,7 +52,9 @@ func (in *installation) files() (map[string]string, error) {
 			return nil, err
 		}
 		files["setup/consul/gpuboard.json"] = service
-		files["setup/cron"] = in.crontab("A GPU node: start the loop when it is not running.", "check "+in.Host) // says what it did
+		files["setup/cron"] = in.crontab("A GPU node: start the loop when it is not running.", "check "+in.Host) + // says what it did
+			fmt.Sprintf("# Optional: whose are the containers of docker, podman and nerdctl? Only root may ask them. If nobody else can\n"+
+				"# write the program, type as root\n#   echo '* * * * * root %s containers >/dev/null' >/etc/cron.d/gpuboard-containers\n", in.Program)
 	}
 	for folder, replacer := range replace {
 		entries, err := fs.ReadDir(deploy.Files(), folder)
