@@ -23,7 +23,7 @@ func (a *app) containersCommand() *cobra.Command {
 	var out string
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use: "containers [ENGINE]...", Short: "ask docker, podman and nerdctl whose containers run (for root's cron)", GroupID: groupNode,
+		Use: "containers [ENGINE]...", Short: "note whose containers run here (for root's cron)", GroupID: groupNode,
 		Long: "containers asks docker, podman and nerdctl, or the engines that are named, for the running\n" +
 			"containers. It writes their names and what their labels say into a file: who uses one\n" +
 			"(gpuboard.user, hub.jupyter.org/username), its pod, and the folder of compose or of a\n" +

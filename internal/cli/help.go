@@ -20,7 +20,7 @@ func (a *app) help(c *cobra.Command, _ []string) {
 
 func rootHelp(root *cobra.Command) string {
 	var b strings.Builder
-	b.WriteString("gpuboard COMMAND    " + root.Short + "\n")
+	b.WriteString("gpuboard COMMAND --help  " + root.Short + "\n")
 	for _, group := range root.Groups() {
 		title := group.Title
 		for _, c := range root.Commands() {
@@ -31,7 +31,6 @@ func rootHelp(root *cobra.Command) string {
 			title = ""
 		}
 	}
-	b.WriteString("gpuboard COMMAND --help begins with an example. --config FILE: the configuration\n")
 	return b.String()
 }
 

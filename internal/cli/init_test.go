@@ -235,13 +235,13 @@ func TestInitFillsInThisSite(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string][]string{
-		web + "/setup/sshd/gpuboard.conf":                {web + "/data/drop/gpu01", "n-gpu01@gpus.example"},
-		web + "/setup/nginx/host.conf":                   {"server_name gpus.example.org;", "root " + web + "/site;"},
-		web + "/setup/cron":                              {"* * * * * " + self + " generate --interval 1m --config " + web + "/gpuboard.yml\n"},
-		web + "/setup/systemd/gpuboard-watch.service":    {"ExecStart=" + self + " generate --watch\n", "ReadWritePaths=" + web + "\n", "GPUBOARD_CONFIG=" + web + "/gpuboard.yml\n"},
-		node + "/gpuboard.yml":                           {"\nhost: gpu07\n", "\nto: sftp://n-gpu07@gpus.example.org:2222/in\n", "\nspool: " + node + "/spool\n"},
-		node + "/setup/consul/gpuboard.json":             {`"host": "gpu07"`, `"ttl": "10m"`},
-		node + "/setup/cron":                             {self + " check gpu07 --config " + node + "/gpuboard.yml >/dev/null\n",
+		web + "/setup/sshd/gpuboard.conf":             {web + "/data/drop/gpu01", "n-gpu01@gpus.example"},
+		web + "/setup/nginx/host.conf":                {"server_name gpus.example.org;", "root " + web + "/site;"},
+		web + "/setup/cron":                           {"* * * * * " + self + " generate --interval 1m --config " + web + "/gpuboard.yml\n"},
+		web + "/setup/systemd/gpuboard-watch.service": {"ExecStart=" + self + " generate --watch\n", "ReadWritePaths=" + web + "\n", "GPUBOARD_CONFIG=" + web + "/gpuboard.yml\n"},
+		node + "/gpuboard.yml":                        {"\nhost: gpu07\n", "\nto: sftp://n-gpu07@gpus.example.org:2222/in\n", "\nspool: " + node + "/spool\n"},
+		node + "/setup/consul/gpuboard.json":          {`"host": "gpu07"`, `"ttl": "10m"`},
+		node + "/setup/cron": {self + " check gpu07 --config " + node + "/gpuboard.yml >/dev/null\n",
 			"\n#   echo '* * * * * root " + self + " containers >/dev/null' >/etc/cron.d/gpuboard-containers\n"},
 		node + "/setup/systemd/gpuboard-collect.service": {"ExecStart=" + self + " publish\n", "ReadWritePaths=" + node + "\n"},
 	} {
