@@ -51,7 +51,7 @@ func readers(url string, hosts int) []*reader {
 			r.Value(`document.querySelector("#gpu0003-2 .bkp").open = true`)
 			r.Until("the panel's fields", `!!document.querySelector("#gpu0003-2 .wish [name=comment]")`)
 			r.focus(`document.querySelector("#gpu0003-2 .wish [name=comment]")`)
-			r.Value(`document.activeElement.select()`)
+			r.Value(`document.activeElement.select?.()`) // a panel that was lost may not come back
 			r.Do(chromedp.KeyEvent("half a sentence" + kb.ArrowLeft + kb.ArrowLeft + kb.ArrowLeft))
 		}},
 		{name: "selection", url: url, begin: func(r *reader) {
@@ -101,7 +101,7 @@ func (r *reader) focus(element string) {
 	r.Value(fmt.Sprintf(`(e => { e.scrollIntoView({ block: "center" }); e.focus({ preventScroll: true }); })(%s)`, element))
 }
 
-// type adds a letter in the search and takes it away; and now and then clears the search and types it again.
+// typeAnew adds a letter in the search and takes it away; and now and then clears the search and types it again.
 func (r *reader) typeAnew(clears bool) {
 	if !clears {
 		r.Value(`hour.typed.push(performance.now())`)

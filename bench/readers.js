@@ -1,6 +1,7 @@
 // What an open page notes of itself for page-hour, from its beginning on, and what its reader must not lose.
 (() => {
   const typingLasts = 1000; // ms in which tasks are those of what was typed
+  const longest = 60000; // ms; a task that is longer is one in which the browser was stopped
   const hour = (window.hour = { tasks: [], shifts: [], renewals: 0, typed: [], cleared: [], whole: false });
   const observe = (type, note) => {
     new PerformanceObserver((list) => list.getEntries().forEach(note)).observe({ type, buffered: true });
@@ -36,7 +37,7 @@
       typed: (at) => isAfter(hour.typed, at),
       renewal: (at) => !isAfter([...hour.cleared, ...hour.typed], at),
     }[kind];
-    return hour.tasks.filter(([at]) => at > hour.begun && isOf(at)).map(([, duration]) => duration);
+    return hour.tasks.filter(([at, ms]) => at > hour.begun && ms < longest && isOf(at)).map(([, duration]) => duration);
   };
 
   // The largest sum of shifts that lie less than a second apart and within five, as browsers have it.

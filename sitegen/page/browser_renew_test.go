@@ -7,7 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -319,6 +322,55 @@ func TestBrowserRenewsTheWall(t *testing.T) {
 	}
 	expect(t, b, `window.loaded`, "once")
 	b.Quiet(site)
+}
+
+// TestBrowserTurnsTheWall: where not all hosts fit on the screen of the wall, it shows groups of them in turn, also after an
+// error page of a proxy, which it renews itself after.
+func TestBrowserTurnsTheWall(t *testing.T) {
+	in := boardtest.Big(150)
+	dir := siteDir(t, in)
+	var fails atomic.Bool
+	var failed atomic.Int64
+	files := http.FileServer(http.Dir(dir))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if fails.Load() {
+			failed.Add(1)
+			http.Error(w, "<h1>502 Bad Gateway</h1>", http.StatusBadGateway)
+			return
+		}
+		files.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	b.Size(1920, 1080)
+	before(b, `{ const plain = setInterval; window.setInterval = (f, ms) => plain(f, ms / 5); }`)
+	b.Do(chromedp.Navigate(server.URL + "/kiosk/index.html"))
+	const shown = `[...document.querySelectorAll("#_wall > :not([hidden])")].map(host => host.textContent.trim()).join()`
+	turned := func() (ids []string) {
+		t.Helper()
+		for _, page := range []string{"1 / 2", "2 / 2"} {
+			b.Until("page "+page, `document.getElementById("_turn").offsetHeight > 0 && document.getElementById("_turn").textContent === "`+page+`"`)
+			ids = append(ids, strings.Split(b.Value(shown), ",")...)
+		}
+		slices.Sort(ids)
+		return slices.Compact(ids)
+	}
+	all := browser.Eval[int](b, `document.getElementById("_wall").children.length`)
+	if ids := turned(); len(ids) != all || all < 100 {
+		t.Errorf("of %d hosts, %d were shown: %q", all, len(ids), ids)
+	}
+	fails.Store(true)
+	b.Value(`(window.loaded = "once", document.dispatchEvent(new Event("visibilitychange")))`)
+	for end := time.Now().Add(time.Minute); failed.Load() == 0 && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	fails.Store(false)
+	republish(t, dir, occupied(in, 0, 5, 1), 1)
+	renewed(t, b)
+	if ids := turned(); len(ids) != all || failed.Load() == 0 {
+		t.Errorf("after %d error pages, of %d hosts %d were shown: %q", failed.Load(), all, len(ids), ids)
+	}
+	expect(t, b, `window.loaded`, "once")
 }
 
 // A watchedSite counts how often its front page is asked for.
