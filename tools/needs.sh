@@ -27,6 +27,12 @@ rpm               rpm              packages
 groff             groff-base       manual pages
 logrotate         logrotate        rotated logs
 ansible-playbook  ansible-core     the playbook
+podman            podman           whose processes in containers are
+crun              crun             whose processes in containers are
+newuidmap         uidmap           whose processes in containers are
+busybox           busybox-static   whose processes in containers are
+sudo              sudo             whose processes in containers are
+tmux              tmux             whose processes in containers are
 curl              curl             commands of the documentation
 jq                jq               commands of the documentation
 '
@@ -42,6 +48,8 @@ missing() {
 	done
 	[ -e /usr/include/stdio.h ] || echo "stdio.h libc6-dev data races: the detector needs a C compiler"
 	[ -n "$(find /usr/share/fonts -name '*.ttf' -print -quit 2>/dev/null)" ] || echo "fonts fonts-dejavu-core pages in a browser"
+	[ -e /usr/lib/systemd/user/dbus.socket ] || echo "sessions dbus-user-session whose processes in containers are"
+	find /usr/lib /lib -name pam_systemd.so 2>/dev/null | grep -q . || echo "sessions libpam-systemd whose processes in containers are"
 	[ -e /usr/lib/lighttpd/mod_deflate.so ] || echo "mod_deflate lighttpd-mod-deflate web servers"
 	[ -e /usr/share/zoneinfo/Europe/Paris ] || echo "zoneinfo tzdata time zones"
 	[ -e /etc/ssl/certs/ca-certificates.crt ] || echo "certificates ca-certificates downloads"
