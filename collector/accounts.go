@@ -142,10 +142,18 @@ func (a *accounts) ofSubUID(uid int64) *account {
 // atHome returns the person in whose home a path is; nil if it is in nobody's.
 func (a *accounts) atHome(path string) *account {
 	var found *account
+	shared := false
 	for _, one := range a.byName {
-		if one.home != "" && within(path, one.home) && (found == nil || len(one.home) > len(found.home)) {
-			found = &one
+		switch {
+		case one.home == "" || !within(path, one.home):
+		case found == nil || len(one.home) > len(found.home):
+			found, shared = &one, false
+		case one.home == found.home:
+			shared = true
 		}
+	}
+	if shared {
+		return nil
 	}
 	if found != nil || a.ask == nil || within(path, "/var") {
 		return found

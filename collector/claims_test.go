@@ -426,3 +426,22 @@ func TestAFolderThatHangs(t *testing.T) {
 		t.Error("none is asked for after one that hung")
 	}
 }
+
+// TestAHomeOfTwo: a home that two accounts have is nobody's, whichever of them is read first, and a home inside it is
+// still its owner's.
+func TestAHomeOfTwo(t *testing.T) {
+	etc := t.TempDir()
+	lines := "ada:x:1001:1001::/srv/team:/bin/sh\neva:x:1002:1002::/srv/team:/bin/sh\nkai:x:1003:1003::/srv/team/kai:/bin/sh\n"
+	if err := os.WriteFile(filepath.Join(etc, "passwd"), []byte(lines), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 { // maps have no order
+		a := readAccounts(etc, nil)
+		if who := a.atHome("/srv/team/run"); who != nil {
+			t.Fatalf("the home of ada and eva is %s's", who.name)
+		}
+		if who := a.atHome("/srv/team/kai/run"); who == nil || who.name != "kai" {
+			t.Fatalf("the home of kai is %v's", who)
+		}
+	}
+}
