@@ -22,12 +22,12 @@ func TestPictures(t *testing.T) {
 		name, page, scheme string
 		width, height      int64
 	}{
-		{"board-light", "", "light", 1240, 1240},
-		{"board-dark", "", "dark", 1240, 1240},
-		{"board-phone", "", "light", 390, 1500},
-		{"host", "hosts/atlas/", "light", 1240, 1560},
-		{"history", "history/", "light", 1240, 1500},
-		{"bookings", "bookings/", "light", 1240, 1300},
+		{"board-light", "", "light", 1440, 900},
+		{"board-dark", "", "dark", 1440, 900},
+		{"board-phone", "", "light", 390, 1200},
+		{"host", "hosts/atlas/", "light", 1240, 1200},
+		{"history", "history/", "light", 1440, 1000},
+		{"bookings", "bookings/", "light", 1440, 1100},
 	} {
 		emulate(t, b, p.scheme, p.width)
 		b.Open(url + p.page)
