@@ -351,14 +351,14 @@ func TestRows(t *testing.T) {
 	files := pages(t, boardtest.Lab())
 	doc := parse(t, files[len(files)-1])
 	for id, want := range map[string][]string{
-		"atlas-0": {"in use", "71.2 / 80 GiB", "97 %", "mira train.py", "2 d", "2 processes",
+		"atlas-0": {"in use", "71 / 80 GiB", "97 %", "mira train.py", "2 d", "2 processes",
 			"until Sat 18:00"},
 		"atlas-2": {"busy", "tomas finetune.py", ", lea, noor", "3 processes", "50640"},
 		"atlas-3": {"contested", "jun eval.py", "eva", "not jun", "from Mon 10:42 ada"},
 		"atlas-4": {"free", "from Sat 18:00 eva"},
 		"atlas-7": {"busy", "sam jupyter", "idle 19 h"},
-		"ceres-2": {"1 of 3 free", "20.8 / 40 GiB", "book ceres:2 "},
-		"ceres-2_mig0": {"2:0", "busy", "3g.20gb", "14.7 / 20 GiB", "kai serve",
+		"ceres-2": {"1 of 3 free", "21 / 40 GiB", "book ceres:2 "},
+		"ceres-2_mig0": {"2:0", "busy", "3g.20gb", "15 / 20 GiB", "kai serve",
 			"book ceres:MIG-00000000-0000-4000-8000-000000000000 "},
 		"ceres-2_mig2": {"2:2", "free", "1g.5gb"},
 		"dione-0":      {"open-ended"},
