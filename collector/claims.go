@@ -14,7 +14,7 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// Evidence is what says whose processes are: /proc, the accounts of this node, and what engines say of containers.
+// evidence is what says whose processes are: /proc, the accounts of this node, and what engines say of containers.
 type evidence struct {
 	procRoot   string
 	accounts   *accounts
@@ -72,11 +72,11 @@ func (e *evidence) process(p *snapshot.Process) {
 	}
 	p.Unit, p.Pod = keep("unit", group.unit), group.pod
 	uidMap := e.read(p.PID, "uid_map", maxCgroupBytes)
-	box := e.containers[p.Container]
+	container := e.containers[p.Container]
 	if p.Container != "" {
 		p.OwnUserNamespace = mapsAlone(uidMap, *p.UID)
-		p.ContainerName = keep("container name", box.Name)
-		if pod := keep("pod", box.Pod); pod != "" {
+		p.ContainerName = keep("container name", container.Name)
+		if pod := keep("pod", container.Pod); pod != "" {
 			p.Pod = pod
 		}
 	}
@@ -102,14 +102,15 @@ func (e *evidence) process(p *snapshot.Process) {
 	claim(e.accounts.withUID(group.session), snapshot.BySession)
 	claim(e.accounts.withUID(group.slurm), snapshot.BySlurm)
 	claim(e.accounts.withUID(e.loginUID(p)), snapshot.ByLoginUID)
-	if box.User != "" {
-		claim(e.accounts.named(box.User), snapshot.ByLabel)
+	if container.User != "" {
+		claim(e.accounts.named(container.User), snapshot.ByLabel)
 	}
 	if p.Container == "" {
 		return
 	}
-	claim(e.accounts.homeOf(p.Container, parseMounts(e.read(p.PID, "mountinfo", maxMountBytes)), e.mounts()), snapshot.ByHome)
-	claim(e.folder(box.Folder), snapshot.ByFolder)
+	mounts := parseMounts(e.read(p.PID, "mountinfo", maxMountBytes))
+	claim(e.accounts.homeOf(p.Container, mounts, e.mounts()), snapshot.ByHome)
+	claim(e.folder(container.Folder), snapshot.ByFolder)
 }
 
 // mounts are those of the host, which are read once.

@@ -38,7 +38,8 @@ func AskEngine(ctx context.Context, engine string, budget time.Duration) ([]answ
 			return nil, fmt.Errorf("%s wrote more than %d bytes", engine, answers.MaxBytes)
 		case r.exit != 0:
 			said, _, _ := bytes.Cut(bytes.TrimSpace(r.stderr), []byte("\n"))
-			return nil, fmt.Errorf("%s ended with status %d: %s", engine, r.exit, snapshot.Text(string(said), snapshot.MaxTextBytes))
+			message := snapshot.Text(string(said), snapshot.MaxTextBytes)
+			return nil, fmt.Errorf("%s ended with status %d: %s", engine, r.exit, message)
 		}
 		return r.stdout, nil
 	}

@@ -19,7 +19,6 @@ type Card struct {
 	Tags            []string
 	Problems        []Problem
 	Rows            []Row
-	Folded          int // how many of them are behind one that is alike
 	Glyphs          []Glyph
 	GlyphWidth      int
 	Units           Units
@@ -129,7 +128,7 @@ type Row struct {
 	Details       bool   // processes are listed
 	UUID          string // of a slice, by which it is booked; "" for a GPU
 	Part          string // the profile of a slice
-	Alike         int    // how many free slices this row stands for
+	Alike         int    // how many free slices this row stands for, itself among them; 0 for other rows
 	Of            string // the ID of the row of the GPU that it is a part of
 	Slices        string // of a GPU that is partitioned: how many are free; "" where it has a state of its own
 	Panel         *Panel

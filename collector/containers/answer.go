@@ -2,6 +2,7 @@ package containers
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -24,7 +25,8 @@ func labels() []string {
 func Args() []string {
 	texts := []string{"{{json .ID}}", "{{json .Names}}"}
 	for _, label := range labels() {
-		texts = append(texts, fmt.Sprintf(`{{if eq (printf "%%T" .Labels) "string"}}{{json (.Label %[1]q)}}{{else}}{{json (index .Labels %[1]q)}}{{end}}`, label))
+		texts = append(texts, fmt.Sprintf(`{{if eq (printf "%%T" .Labels) "string"}}`+
+			`{{json (.Label %[1]q)}}{{else}}{{json (index .Labels %[1]q)}}{{end}}`, label))
 	}
 	return []string{"ps", "--no-trunc", "--format", "[" + strings.Join(texts, ",") + "]"}
 }
@@ -54,15 +56,7 @@ func Parse(answer []byte) ([]Container, error) {
 
 // newContainer makes a container of the texts of one line.
 func newContainer(texts []string) Container {
-	first := func(texts ...string) string {
-		for _, text := range texts {
-			if text != "" {
-				return text
-			}
-		}
-		return ""
-	}
-	c := Container{ID: texts[0][:idDigits], User: first(texts[2:4]...), Folder: first(texts[4:6]...)}
+	c := Container{ID: texts[0][:idDigits], User: cmp.Or(texts[2:4]...), Folder: cmp.Or(texts[4:6]...)}
 	for name := range strings.SplitSeq(texts[1], ",") {
 		if !strings.Contains(name, "/") || c.Name == "" { // docker adds its names in others: other/alias
 			c.Name = name

@@ -65,8 +65,8 @@ func (a *app) checkAlive(ctx context.Context, cfg *config.Config, flags []string
 	switch {
 	case len(loop.Changed) > 0:
 		why = ", which had other settings: " + strings.Join(loop.Changed, ", ")
-	case loop.Older != "":
-		why = ", which was version " + loop.Older
+	case loop.Other != "":
+		why = ", which was version " + loop.Other
 	}
 	fmt.Fprintf(a.stdout, "%s %s (pid %d)%s\n", done, loop.Host, loop.PID, why)
 	if loop.Launched && cfg.String("to") == "" {

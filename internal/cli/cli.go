@@ -164,7 +164,8 @@ func (a *app) root() *cobra.Command {
 
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
-		a.collectCommand(), a.containersCommand(), a.publishCommand(), a.runCommand(), a.checkCommand(), a.registerCommand(), a.deregisterCommand(), a.notifyCommand(),
+		a.collectCommand(), a.containersCommand(), a.publishCommand(), a.runCommand(), a.checkCommand(),
+		a.registerCommand(), a.deregisterCommand(), a.notifyCommand(),
 		a.generateCommand(), a.acceptCommand(), a.serveCommand(), a.receiveCommand(),
 		a.listCommand(), a.availableCommand(), a.statusCommand(), a.waitCommand(), a.bookCommand(), a.releaseCommand(), a.bookingsCommand(),
 		a.demoCommand(), a.initCommand(), a.doctorCommand(), a.versionCommand(),

@@ -30,7 +30,8 @@ func (a *app) containersCommand() *cobra.Command {
 			"devcontainer. The collector reads the file. It asks no engine, because who may ask one can\n" +
 			"become root, so root runs this by cron. An engine that is not installed is left out. If one\n" +
 			"does not answer, the file has none of its containers, and the exit status is 3.\n" + exitStatus,
-		Example:   "  gpuboard containers\n  gpuboard containers docker --timeout 20s\n  gpuboard containers --out containers.json",
+		Example: "  gpuboard containers\n  gpuboard containers docker --timeout 20s\n" +
+			"  gpuboard containers --out containers.json",
 		ValidArgs: collector.Engines(),
 		RunE: func(c *cobra.Command, engines []string) error {
 			all := collector.Engines()
@@ -69,14 +70,17 @@ func (a *app) containersCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&out, "out", containers.Path, "`FILE` to write; the collector reads the default alone, and believes it if only root can change it")
+	c.Flags().StringVar(&out, "out", containers.Path, "`FILE` to write; "+
+		"the collector reads the default alone, and believes it if only root can change it")
 	c.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "`DURATION` in which each engine has to answer")
 	return c
 }
 
 // askEngines puts what the engines answer into a file, and says what those did that do not. Without names it asks
 // those that are installed.
-func (a *app) askEngines(ctx context.Context, named []string, timeout time.Duration, file *containers.File) (answers []string, failed bool, err error) {
+func (a *app) askEngines(
+	ctx context.Context, named []string, timeout time.Duration, file *containers.File,
+) (answers []string, failed bool, err error) {
 	engines := named
 	if len(named) == 0 {
 		engines = collector.Engines()

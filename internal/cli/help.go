@@ -20,7 +20,7 @@ func (a *app) help(c *cobra.Command, _ []string) {
 
 func rootHelp(root *cobra.Command) string {
 	var b strings.Builder
-	b.WriteString("gpuboard COMMAND --help  " + root.Short + "\n")
+	b.WriteString("gpuboard COMMAND [-h]  " + root.Short + "\n")
 	for _, group := range root.Groups() {
 		title := group.Title
 		for _, c := range root.Commands() {

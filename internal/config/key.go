@@ -198,8 +198,8 @@ func WebKeys() []string {
 		"title", "lab", "language", "languages", "timezone", "booking.timezone", "booking.end_of_day", "base_url", "compat",
 		"users", "commands", "public_out", "public_users", "public_commands", "no_help", "public_help",
 		"stale_after", "down_after", "clock_tolerance", "free_memory_mib", "free_memory_percent", "no_show_after",
-		"show_expired", "service_accounts", "container_uids", "container_people", "legacy", "legacy_zone", "idle_window", "idle_percent",
-		"no_history", "history.hourly", "energy.price_per_kwh", "energy.currency", "energy.co2_grams_per_kwh",
+		"show_expired", "service_accounts", "container_uids", "container_people", "legacy", "legacy_zone",
+		"idle_window", "idle_percent", "no_history", "history.hourly", "energy.price_per_kwh", "energy.currency", "energy.co2_grams_per_kwh",
 	}
 }
 

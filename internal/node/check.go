@@ -31,7 +31,7 @@ type Checked struct {
 	Launched bool     // the loop was started
 	Replaced bool     // another loop was stopped before
 	Changed  []string // the settings in which that one was different
-	Older    string   // its version, if that was another one
+	Other    string   // its version, if that was another one
 }
 
 // Check looks whether the loop runs, and starts it if it does not, with the flags of "gpuboard run".
@@ -62,7 +62,7 @@ func (n Node) Check(ctx context.Context, flags []string) (Checked, error) {
 		if !hangs && n.compares() {
 			result.Changed = changed(result.Settings, n.loopSettings())
 			if result.Unit == "" && result.Version != n.Version {
-				result.Older = result.Version
+				result.Other = result.Version
 			}
 		}
 		right := !hangs && result.Changed == nil
@@ -70,7 +70,7 @@ func (n Node) Check(ctx context.Context, flags []string) (Checked, error) {
 		switch {
 		case right && n.Config.Given("host") && !strings.EqualFold(host, result.Host):
 			return result, failure.Usage("gpuboard check kill, then gpuboard check "+shell.Quote(host)+" --to …", "the loop of this spool runs as %s, and not as %s", result.Host, host)
-		case right && result.Older == "":
+		case right && result.Other == "":
 			return result, nil
 		case result.Unit != "" && hangs:
 			return result, &failure.Error{Exit: failure.ExitTryAgain, Code: "loop:hangs", Err: fmt.Errorf("the loop of %s has been silent for %v", result.Unit, result.Age(n.Now()).Round(time.Second)),

@@ -132,7 +132,7 @@ func (r *readRow) processes(g *board.GPU, left *int) []board.Process {
 		}
 		*left--
 		p.GPU, p.GPUUUID = g.Index, g.UUID
-		p.Claims = p.Conflict
+		p.Claims = p.Conflict // so that Validate limits them, too
 		from = append(from, p)
 		s.Processes = append(s.Processes, p.Process)
 	}

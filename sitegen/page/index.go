@@ -229,7 +229,10 @@ func (s span) shares(list []*board.Booking) (shares [ribbonSteps]float64) {
 func columns(cards []*templates.Card) [][]*templates.Card {
 	heights, all := make([]int, len(cards)), 0
 	for i, c := range cards {
-		heights[i] = 1 + len(c.Rows) - c.Folded
+		heights[i] = 1 + len(c.Rows)
+		for _, r := range c.Rows {
+			heights[i] -= max(0, r.Alike-1) // these are not seen
+		}
 		if c.Open {
 			heights[i]++ // the space above it
 		}

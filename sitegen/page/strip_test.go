@@ -207,9 +207,7 @@ func TestEqualFreeSlicesAreOneRow(t *testing.T) {
 		slice("a", "2g", board.Free), slice("a", "2g", board.Busy), soon, slice("a", "1g", board.Free),
 		slice("b", "1g", board.Free), slice("b", "1g", board.Free), {State: string(board.Free)}, {State: string(board.Free)},
 	}
-	if folded := foldFree(rows); folded != 3 {
-		t.Errorf("%d rows are behind others, want 3", folded)
-	}
+	foldFree(rows)
 	for i, want := range []int{3, 0, 0, 1, 0, 0, 1, 2, 0, 0, 0} {
 		if rows[i].Alike != want {
 			t.Errorf("row %d stands for %d, want %d", i, rows[i].Alike, want)

@@ -144,15 +144,15 @@ func (v *view) card(h *board.Host, d detail, ref time.Time, root string) *templa
 			c.Rows = append(c.Rows, v.row(h, g, named, d, ref, root))
 		}
 		if d == usual {
-			c.Folded = foldFree(c.Rows)
+			foldFree(c.Rows)
 		}
 	}
 	return c
 }
 
-// foldFree makes one row of the slices of a GPU that are free and alike. The other rows stay for links and for the
-// search; it returns how many these are.
-func foldFree(rows []templates.Row) (folded int) {
+// foldFree makes one row of the slices of a GPU that are free and of one profile, if nothing else is to be said of
+// them. The other rows are hidden until a link or the search shows them.
+func foldFree(rows []templates.Row) {
 	var first *templates.Row
 	for i := range rows {
 		r := &rows[i]
@@ -165,11 +165,9 @@ func foldFree(rows []templates.Row) (folded int) {
 			first.Alike = 1
 		default:
 			first.Alike++
-			folded++
 			r.Class += " alike"
 		}
 	}
-	return folded
 }
 
 // mixed reports whether the GPUs of a host are of different models. Slices do not count, and

@@ -60,33 +60,32 @@ function markOwnPanel(panel, own) {
 
 const isJustBooked = (host, gpu) => justBooked.has(host) || justBooked.has(host + ":" + gpu);
 
-// What says booked, or free again, before the board does: chips and signs.
-const foreseen = new Set();
+// The chips and signs that say "booked" before the board does.
+const early = new Set();
 
-// foresee reports whether a chip or a sign has to say something else until the next generation.
-function foresee(element, booked, isFree) {
-  const changes = booked ? isFree : foreseen.has(element);
-  if (changes && booked) {
-    foreseen.add(element);
-  } else if (changes) {
-    foreseen.delete(element);
+// mustChange reports whether a chip or a sign has to say "booked", or "free" again, before the board does. It
+// remembers which do.
+function mustChange(element, booked, isFree) {
+  if (booked && isFree) {
+    early.add(element);
+    return true;
   }
-  return changes;
+  return !booked && early.delete(element);
 }
 
 function markJustBooked() {
   if (builtAt() > bookedAt) { // both are of whole seconds: of the same one, it may not have it
-    foreseen.clear();
-  } else if (justBooked.size + foreseen.size > 0) {
-    foreseeBookings();
+    early.clear();
+  } else if (justBooked.size + early.size > 0) {
+    showEarly();
   }
 }
 
-function foreseeBookings() {
+function showEarly() {
   for (const row of findAll(".r")) {
     const chip = row.querySelector(".chip");
     const booked = isJustBooked(hostOf(row), gpuOf(row));
-    if (chip && foresee(chip, booked, chip.matches(".free"))) {
+    if (chip && mustChange(chip, booked, chip.matches(".free"))) {
       const state = booked ? "booked" : "free";
       row.classList.toggle("free", !booked);
       chip.className = "chip " + state;
@@ -110,7 +109,7 @@ function foreseeBookings() {
 }
 
 function markGlyph(use, booked) {
-  if (foresee(use, booked, use.getAttribute("href") === "#_free")) {
+  if (mustChange(use, booked, use.getAttribute("href") === "#_free")) {
     use.setAttribute("href", booked ? "#_booked" : "#_free");
   }
 }
