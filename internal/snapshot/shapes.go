@@ -4,44 +4,57 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // shapes are what the texts of a node look like, except the names that people and programs
 // give. A text of another shape becomes unknown, so no page shows a sentence that a node made up.
-var shapes = sync.OnceValue(func() map[string]*regexp.Regexp {
-	return map[string]*regexp.Regexp{
-		"address":        regexp.MustCompile(`^[0-9A-Fa-f.:]{2,45}(/[0-9]{1,3})?$`),
-		"container":      regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_.-]{0,62}$`),
-		"container name": regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_.-]{0,127}$`),
-		"collector":      regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+~-]{0,63}$`),
-		"fabric":         regexp.MustCompile(`^[A-Za-z][A-Za-z ]{0,31}$`),
-		"interface":      regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._@:-]{0,31}$`),
+var shapes = sync.OnceValue(func() map[string]shape {
+	return map[string]shape{
+		"address":        looks(64, `^[0-9A-Fa-f.:]{2,45}(/[0-9]{1,3})?$`),
+		"container":      looks(63, `^[0-9A-Za-z][0-9A-Za-z_.-]*$`),
+		"container name": looks(128, `^[0-9A-Za-z][0-9A-Za-z_.-]*$`),
+		"collector":      looks(64, `^[0-9A-Za-z][0-9A-Za-z.+~-]*$`),
+		"fabric":         looks(32, `^[A-Za-z][A-Za-z ]*$`),
+		"interface":      looks(32, `^[0-9A-Za-z][0-9A-Za-z._@:-]*$`),
 		// Of LDAP and Active Directory, too: ada.l, gpu01$, LAB\ada, ada@lab.example, LAB+ada. "+" ends one that
 		// ps has cut.
-		"login": regexp.MustCompile(`^[\pL\pN_][\pL\pM\pN_.@\\+-]{0,126}\$?$`),
+		"login": looks(128, `^[\pL\pN_][\pL\pM\pN_.@\\+-]*\$?$`),
 		// namespace/name, or the uid of a pod.
-		"pod":          regexp.MustCompile(`^([0-9a-z][0-9a-z-]{0,62}/)?[0-9a-z][0-9a-z.-]{0,252}$`),
-		"job":          regexp.MustCompile(`^[0-9]{1,10}$`),
-		"unit":         regexp.MustCompile(`^[0-9A-Za-z:_.\\@-]{1,100}\.service$`),
-		"source":       regexp.MustCompile(`^[a-z]{1,16}$`),
-		"kernel":       regexp.MustCompile(`^[0-9][0-9A-Za-z._+~-]{0,63}$`),
-		"mig_mode":     regexp.MustCompile(`^(enabled|disabled)$`),
-		"name":         regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z ,()/+_-]{0,63}$`),
-		"os":           regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z ()/.,+_:-]{0,95}$`),
-		"pci_bus_id":   regexp.MustCompile(`^([0-9A-Fa-f]{1,8}:)?[0-9A-Fa-f]{2,4}:[0-9A-Fa-f]{2}\.[0-7]$`),
-		"process type": regexp.MustCompile(`^(C|G|C\+G|M|M\+C|\?)$`),
-		"profile":      regexp.MustCompile(`^([0-9]c\.)?[0-9]{1,2}g\.[0-9]{1,4}gb([+-](me|gfx|all|me\.all))*$`),
-		"pstate":       regexp.MustCompile(`^P[0-9]{1,2}$`),
-		"reason":       regexp.MustCompile(`^[\[0-9A-Za-z][0-9A-Za-z .,:;!'()\[\]/%+_…-]{0,127}$`),
-		"throttle reason": regexp.MustCompile(`^(gpu_idle|(applications|display)_clocks?_setting|sync_boost|unknown|sw_power_cap|` +
+		"pod":          looks(317, `^([0-9a-z][0-9a-z-]*/)?[0-9a-z][0-9a-z.-]*$`),
+		"job":          looks(64, `^[0-9]{1,10}$`),
+		"unit":         looks(108, `^[0-9A-Za-z:_.\\@-]+\.service$`),
+		"source":       looks(64, `^[a-z]{1,16}$`),
+		"kernel":       looks(64, `^[0-9][0-9A-Za-z._+~-]*$`),
+		"mig_mode":     looks(64, `^(enabled|disabled)$`),
+		"name":         looks(64, `^[0-9A-Za-z][0-9A-Za-z ,()/+_-]*$`),
+		"os":           looks(96, `^[0-9A-Za-z][0-9A-Za-z ()/.,+_:-]*$`),
+		"pci_bus_id":   looks(64, `^([0-9A-Fa-f]{1,8}:)?[0-9A-Fa-f]{2,4}:[0-9A-Fa-f]{2}\.[0-7]$`),
+		"process type": looks(64, `^(C|G|C\+G|M|M\+C|\?)$`),
+		"profile":      looks(64, `^([0-9]c\.)?[0-9]{1,2}g\.[0-9]{1,4}gb([+-](me|gfx|all|me\.all))*$`),
+		"pstate":       looks(64, `^P[0-9]{1,2}$`),
+		"reason":       looks(128, `^[\[0-9A-Za-z][0-9A-Za-z .,:;!'()\[\]/%+_…-]*$`),
+		"throttle reason": looks(64, `^(gpu_idle|(applications|display)_clocks?_setting|sync_boost|unknown|sw_power_cap|`+
 			`hw_slowdown|hw_power_brake_slowdown|(hw|sw)_thermal_slowdown)$`),
-		"uuid":    regexp.MustCompile(`^(GPU-|MIG-|MIG-GPU-)?[0-9A-Fa-f-]{1,40}(/[0-9]{1,3}/[0-9]{1,3})?$`),
-		"version": regexp.MustCompile(`^[0-9]{1,4}(\.[0-9]{1,6}){0,3}([-+~][0-9A-Za-z.]{1,24})?$`),
+		"uuid":    looks(64, `^(GPU-|MIG-|MIG-GPU-)?[0-9A-Fa-f-]{1,40}(/[0-9]{1,3}/[0-9]{1,3})?$`),
+		"version": looks(64, `^[0-9]{1,4}(\.[0-9]{1,6}){0,3}([-+~][0-9A-Za-z.]{1,24})?$`),
 	}
 })
 
-// Fits reports whether a text of a node looks like what it is, by the name of the shape.
-func Fits(shape, s string) bool { return shapes()[shape].MatchString(s) }
+// A shape is how long a text may be, in characters, and what it looks like. The pattern does not bound the length: a
+// bounded repetition of many kinds of characters takes megabytes.
+type shape struct {
+	most    int
+	pattern *regexp.Regexp
+}
+
+func looks(most int, pattern string) shape { return shape{most, regexp.MustCompile(pattern)} }
+
+// Fits reports whether a text of a node looks like what it is, by the name of its shape.
+func Fits(kind, s string) bool {
+	looks, known := shapes()[kind]
+	return known && utf8.RuneCountInString(s) <= looks.most && looks.pattern.MatchString(s)
+}
 
 // BusID is one spelling of a PCI address: some drivers write the domain in four digits and others in
 // eight, in upper or lower case.
