@@ -162,6 +162,11 @@ if $install && [ -z "${GPUBOARD_CONSUL:-}" ]; then
 	GPUBOARD_CONSUL=$(tools/consul/build.sh)
 	export GPUBOARD_CONSUL
 fi
+if $install && [ -z "${GPUBOARD_S3GATEWAY:-}" ]; then
+	say "an S3 gateway, which takes minutes the first time"
+	GPUBOARD_S3GATEWAY=$(tools/s3gateway/build.sh)
+	export GPUBOARD_S3GATEWAY
+fi
 # The same sample of faults for a day, so that what has passed need not run again.
 export GPUBOARD_FAULT_SEED=${GPUBOARD_FAULT_SEED:-$(date +%Y%m%d)}
 if $long; then

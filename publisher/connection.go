@@ -31,8 +31,9 @@ type connection struct {
 	sftp     *sftp.Client
 	fsync    bool
 	statvfs  bool
-	temp     string // name of the temporary file; no other connection uses it
-	tempLeft bool   // the temporary file may exist on the server
+	temp     string          // name of the temporary file; no other connection uses it
+	tempLeft bool            // the temporary file may exist on the server
+	made     map[string]bool // directories below the target's that exist
 }
 
 // watchedConn remembers the first bytes that the server sent, and whether a deadline

@@ -38,6 +38,8 @@ const (
 	CodeNoSFTP        = "ssh:no-sftp"         // logged in, but no SFTP session
 	CodeRemoteDenied  = "remote:permission"   // the server denies a request we need
 	CodeRemoteFailure = "remote:failure"      // the server says only "failure"
+	CodeStore         = "store:failed"        // an object store did not take a file
+	CodeStoreRefused  = "store:refused"       // somebody must change a key, a right or a bucket first
 )
 
 // Error is what [Publisher.Publish] and [New] return: a stable code, whether the

@@ -108,6 +108,7 @@ type Publisher struct {
 	mu      sync.Mutex
 	backoff loginBackoff
 	conn    *connection // kept connection, or nil
+	bucket  *bucket     // of an s3 target
 }
 
 // New checks the options and connects to nothing.
@@ -121,6 +122,7 @@ func New(o Options) (*Publisher, error) {
 				errors.New("publishing: the target names no host"),
 			)
 		}
+	case "s3":
 	case "file":
 		if name, err := snapshot.ParseHost(o.Host); err != nil || name != o.Host {
 			return nil, configError(
@@ -132,7 +134,7 @@ func New(o Options) (*Publisher, error) {
 	default:
 		return nil, configError(
 			CodeTarget,
-			"write --to sftp://user@host/dir or file:///dir",
+			"write --to sftp://user@host/dir, s3://bucket/prefix or file:///dir",
 			fmt.Errorf("publishing: unknown scheme %q", o.Target.Scheme),
 		)
 	}
@@ -144,6 +146,12 @@ func New(o Options) (*Publisher, error) {
 		o.clock = time.Now
 	}
 	p := &Publisher{opts: o, target: o.Target.String(), records: newUploadRecords(o.StateDir, o.Target, o.Budget)}
+	if o.Target.Scheme == "s3" {
+		var err error
+		if p.bucket, err = openBucket(o.Target); err != nil {
+			return nil, err
+		}
+	}
 	p.life, p.end = context.WithCancel(context.Background())
 	return p, nil
 }
@@ -198,13 +206,8 @@ func (p *Publisher) Publish(ctx context.Context, src Source) (Report, error) {
 	if len(batch) > 0 {
 		if refused := p.backoff.check(p.opts.clock()); refused != nil {
 			err = refused
-		} else if p.opts.Target.Scheme == "file" {
-			r.Attempts = 1
-			if err = left.drain(ctx, p.putLocal); err == nil {
-				err = p.removeExpired(src, p.removeLocal)
-			}
 		} else {
-			err = p.push(ctx, left, &r)
+			err = p.deliver(ctx, left, &r)
 		}
 	}
 	if err == nil {
@@ -215,6 +218,26 @@ func (p *Publisher) Publish(ctx context.Context, src Source) (Report, error) {
 		return r, p.withTarget(err)
 	}
 	return r, nil
+}
+
+// deliver puts the files of a queue where the target is, and removes those that have expired.
+func (p *Publisher) deliver(ctx context.Context, left *queue, r *Report) error {
+	var put func(name string, data []byte) error
+	var remove func(name string) error
+	switch p.opts.Target.Scheme {
+	case "file":
+		put, remove = p.putLocal, p.removeLocal
+	case "s3":
+		put = func(name string, data []byte) error { return p.bucket.put(ctx, name, data) }
+		remove = func(name string) error { return p.bucket.remove(ctx, name) }
+	default:
+		return p.push(ctx, left, r)
+	}
+	r.Attempts = 1
+	if err := left.drain(ctx, put); err != nil {
+		return err
+	}
+	return p.removeExpired(left.src, remove)
 }
 
 // withTarget puts the target into the message and keeps the code.

@@ -10,22 +10,23 @@ import (
 	"strconv"
 	"strings"
 
+	"gpuboard/internal/objectstore"
 	"gpuboard/internal/snapshot"
 )
 
 // Target is where a host's files go.
 type Target struct {
-	Scheme string // "sftp" or "file"
+	Scheme string // "sftp", "s3" or "file"
 	User   string // sftp only; empty: what ssh would use
-	Host   string // sftp only; a host name, an address, or an alias of ssh_config
+	Host   string // for sftp a host name, an address, or an alias of ssh_config; for s3 the bucket
 	Port   int    // sftp only; 0: what ssh would use
 	// Dir is, for sftp, the drop directory of this host on the server; empty means
 	// the directory in which the server starts the session. For file it is the data
-	// directory, below which drop/<host>/ is created.
+	// directory, below which drop/<host>/ is created, and for s3 a prefix.
 	Dir string
 }
 
-// ParseTarget reads sftp://user@host:port/dir, sftp://alias/dir or file:///dir.
+// ParseTarget reads sftp://user@host:port/dir, sftp://alias/dir, s3://bucket/prefix or file:///dir.
 // An sftp path is absolute on the server, except that an empty path, "/" and
 // "/~/dir" are relative to where the server starts the session. The error is an
 // [*Error] with the code "publish:target" and a hint with the corrected form.
@@ -34,7 +35,7 @@ func ParseTarget(s string) (Target, error) {
 		return Target{}, configError(CodeTarget, hint,
 			fmt.Errorf("reading target %s: %w", strconv.QuoteToASCII(snapshot.Clip(s, 200)), fmt.Errorf(format, args...)))
 	}
-	const forms = "write sftp://user@host:port/dir, sftp://alias/dir or file:///dir"
+	const forms = "write sftp://user@host:port/dir, sftp://alias/dir, s3://bucket/prefix or file:///dir"
 	if len(s) > 2048 {
 		return bad(forms, "it is %d bytes long, and 2048 is the most", len(s))
 	}
@@ -72,9 +73,15 @@ func ParseTarget(s string) (Target, error) {
 			return bad("write file:///dir", "it names no directory")
 		}
 		return Target{Scheme: "file", Dir: filepath.Clean(u.Path)}, nil
+	case "s3":
+		bucket, prefix, err := objectstore.Parse(s)
+		if err != nil {
+			return bad("write s3://bucket/prefix", "%w", err)
+		}
+		return Target{Scheme: "s3", Host: bucket, Dir: prefix}, nil
 	case "sftp":
 	default:
-		return bad(forms, "scheme %q is neither sftp nor file", u.Scheme)
+		return bad(forms, "scheme %q is none of sftp, s3 and file", u.Scheme)
 	}
 	t := Target{Scheme: "sftp", Host: u.Hostname()}
 	if u.User != nil {
@@ -123,6 +130,9 @@ func ParseTarget(s string) (Target, error) {
 func (t Target) String() string {
 	if t.Scheme == "file" {
 		return (&url.URL{Scheme: "file", Path: t.Dir}).String()
+	}
+	if t.Scheme == "s3" {
+		return (&url.URL{Scheme: "s3", Host: t.Host, Path: "/" + t.Dir}).String()
 	}
 	u := url.URL{Scheme: "sftp", Host: t.Host}
 	if strings.Contains(t.Host, ":") {

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path"
 	"time"
 )
 
 // Steps of one upload, as they are named in errors.
 const (
+	stepMkdir  = "making the directory of"
 	stepOpen   = "creating the temporary file for"
 	stepWrite  = "writing"
 	stepSync   = "syncing"
@@ -26,7 +28,10 @@ func (p *Publisher) put(ctx context.Context, c *connection, name string, data []
 	step := stepOpen
 	begin := func(next string) { step = next; p.setDeadline(ctx, c) }
 	c.tempLeft = true
-	err := p.writeTemp(c, c.temp, data, begin)
+	err := p.makeDir(c, path.Dir(name), begin)
+	if err == nil {
+		err = p.writeTemp(c, c.temp, data, begin)
+	}
 	if err == nil {
 		begin(stepRename)
 		err = c.sftp.PosixRename(p.opts.Target.in(c.temp), p.opts.Target.in(name))
@@ -45,6 +50,32 @@ func (p *Publisher) put(ctx context.Context, c *connection, name string, data []
 	}
 	c.tempLeft = p.unlink(ctx, c, c.temp) != nil
 	return failed
+}
+
+// makeDir makes the directory of a file, once in a connection. The target's own must exist: a missing one is usually a
+// typing error.
+func (p *Publisher) makeDir(c *connection, dir string, begin func(step string)) error {
+	if dir == "." || c.made[dir] {
+		return nil
+	}
+	if err := p.makeDir(c, path.Dir(dir), begin); err != nil {
+		return err
+	}
+	begin(stepMkdir)
+	err := c.sftp.Mkdir(p.opts.Target.in(dir))
+	if err != nil && answered(err) { // servers say only "failure" where it exists
+		begin(stepMkdir)
+		if info, statErr := c.sftp.Stat(p.opts.Target.in(dir)); statErr == nil && info.IsDir() {
+			err = nil
+		}
+	}
+	if err == nil {
+		if c.made == nil {
+			c.made = map[string]bool{}
+		}
+		c.made[dir] = true
+	}
+	return err
 }
 
 // uploadError returns the error of one step of an upload; nil for nil.

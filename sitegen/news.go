@@ -32,6 +32,8 @@ type Announcer interface {
 	// Deliver sends what was accepted, within a small budget, and says what
 	// could not be carried out.
 	Deliver(ctx context.Context, now time.Time) []snapshot.Problem
+	// Close ends what is in progress, and says what could not be carried out.
+	Close() []snapshot.Problem
 }
 
 // news is what happened: the memory that the next board is compared with, and

@@ -72,6 +72,9 @@ type Options struct {
 	LegacyZone *time.Location
 	// BookingZone is where the times in comments.json are; nil for the site's zone.
 	BookingZone booking.Zone
+	// CopyEvery is how often the site is copied to another place, or the public one if there is one; 0 for never.
+	// By it, those who read it decide whether it is out of date.
+	CopyEvery time.Duration
 	// Announcer carries out what happened; nil for a feed and nothing else.
 	Announcer Announcer
 	// Pretend is for a generation at a moment that is not now: it finds no
@@ -253,12 +256,15 @@ func (g *Generator) lock() (*os.File, error) {
 
 // Close gives up what the generator keeps from one generation to the next. It
 // closes the history that the generator opened, so that all of it lies in one
-// file, and the next process has no journal to read.
-func (g *Generator) Close() error {
-	if g.opened == nil {
-		return nil
+// file, and the next process has no journal to read. It returns what could not be carried out in the end.
+func (g *Generator) Close() (problems []snapshot.Problem, err error) {
+	if g.opt.Announcer != nil {
+		problems = g.opt.Announcer.Close()
 	}
-	return g.opened.Close()
+	if g.opened != nil {
+		err, g.opened = g.opened.Close(), nil
+	}
+	return problems, err
 }
 
 // maxMarkdownBytes bounds a notice or a note on a host.

@@ -112,10 +112,13 @@ func (g *Generator) publish(
 			err = errors.Join(err, w.abort())
 		}
 	}()
-	for _, v := range g.views {
+	for i, v := range g.views {
 		in := render.Input{
 			Board: b.Mask(v.privacy), Site: g.opt.About, Notice: notice, HostNotes: notes, Rendered: g.rendered,
 			History: past, Events: v.maskEvents(log), Samples: samples, Help: v.help,
+		}
+		if every := g.opt.CopyEvery; i == len(g.views)-1 && every > b.Every() {
+			in.Board = in.Board.MadeEvery(every)
 		}
 		if v.privacy.MasksPeople() {
 			// Notes on hosts and the places of files are for those who may see people.

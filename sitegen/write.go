@@ -131,7 +131,7 @@ func (w *siteWriter) commit() (r Report, err error) {
 		return r, err
 	}
 	w.batch.Order(func(a, b string) int {
-		return cmp.Or(rank(a)-rank(b), strings.Compare(path.Dir(a), path.Dir(b)))
+		return cmp.Or(render.Rank(a)-render.Rank(b), strings.Compare(path.Dir(a), path.Dir(b)))
 	})
 	if r.Removed, err = w.replace(); err != nil {
 		return r, err
@@ -145,7 +145,7 @@ func (w *siteWriter) commit() (r Report, err error) {
 func (w *siteWriter) replace() (removed int, err error) {
 	v := w.v
 	slices.Sort(w.files)
-	old := v.readManifest()
+	old := readManifest(v.manifest)
 	next := manifest{Files: w.files, Assets: map[string]time.Time{}}
 	has := func(name string) bool {
 		_, found := slices.BinarySearch(next.Files, name)
@@ -205,25 +205,20 @@ func (w *siteWriter) remove(name string) error {
 	return w.batch.Remove(name)
 }
 
-// rank orders the files of a generation: assets, then what programs read, then
-// pages, and last the page that links to everything.
-func rank(name string) int {
-	name = strings.TrimSuffix(name, ".gz")
-	switch {
-	case strings.HasPrefix(name, "assets/"):
-		return 0
-	case name == "index.html":
-		return 3
-	case strings.HasSuffix(name, ".html"):
-		return 2
-	default:
-		return 1
+// FilesOf lists the files of the site that a generator with this state directory has written, or of the public one
+// beside it.
+func FilesOf(state string, public bool) []string {
+	name := manifestFile
+	if public {
+		name = publicManifestFile
 	}
+	m := readManifest(filepath.Join(state, name))
+	return append(m.Files, slices.Collect(maps.Keys(m.Assets))...)
 }
 
-func (v *view) readManifest() manifest {
+func readManifest(path string) manifest {
 	var m manifest
-	data, err := atomicfile.Read(v.manifest, maxMemoryBytes)
+	data, err := atomicfile.Read(path, maxMemoryBytes)
 	if err != nil || json.Unmarshal(data, &m) != nil {
 		return manifest{}
 	}

@@ -72,6 +72,8 @@ report_needs() {
 	fi
 	[ -n "${GPUBOARD_CONSUL:-}" ] || ls .cache/consul-[0-9]* >/dev/null 2>&1 ||
 		echo "Not tested without Consul: discovery by a real one. tools/consul/build.sh builds it in some minutes."
+	[ -n "${GPUBOARD_S3GATEWAY:-}" ] || ls .cache/versitygw-[0-9]* >/dev/null 2>&1 ||
+		echo "Not tested without an S3 gateway: copies to a bucket. tools/s3gateway/build.sh builds it in some minutes."
 	punishes || [ -n "${GPUBOARD_SSHD:-}" ] || ls .cache/openssh-*/sshd >/dev/null 2>&1 ||
 		echo "Not tested: penalties of OpenSSH 9.8 and later. tools/openssh/build.sh builds one in a minute."
 	return 0

@@ -27,6 +27,13 @@ func (b *Board) Every() time.Duration {
 	return b.Interval
 }
 
+// MadeEvery returns the board as one of which a new one is made at another interval.
+func (b *Board) MadeEvery(interval time.Duration) *Board {
+	other := *b
+	other.Interval, other.Next = interval, interval
+	return &other
+}
+
 // UntilNext is how long after this generation the next one is expected to be complete.
 func (b *Board) UntilNext() time.Duration { return cmp.Or(b.Next, b.Every()) }
 

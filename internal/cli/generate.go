@@ -40,7 +40,7 @@ func (a *app) generateCommand() *cobra.Command {
 			if err := a.refuseRoot(cfg.String("state")); err != nil {
 				return err
 			}
-			g, err := watch.NewGenerator(cfg, version(), a.now, a.demonstration != nil)
+			g, err := watch.NewGenerator(cfg, version(), a.now, a.demonstration != nil, sshConfig)
 			if err != nil {
 				return err
 			}
@@ -71,6 +71,9 @@ func (a *app) generateCommand() *cobra.Command {
 			report, err := watch.Generate(c.Context(), g, now())
 			if err != nil {
 				return err
+			}
+			if last, _ := g.Close(); report.Board != nil { // what history says, the next generation finds
+				report.Board.Problems = append(report.Board.Problems, last...)
 			}
 			if verbose {
 				a.sayDone(report, "")

@@ -152,7 +152,7 @@ func TestSoakOfAWebHost(t *testing.T) {
 	}
 	cfg := soakSettings(t, a, "generate", "--config", s.Path("gpuboard.yml"), "--data", s.Path("data"), "--site", s.Path("site"), "--state", s.Path("state"), "--timezone", "UTC",
 		"--history-hourly", "24h")
-	g, err := watch.NewGenerator(cfg, version(), a.now, false)
+	g, err := watch.NewGenerator(cfg, version(), a.now, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

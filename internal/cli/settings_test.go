@@ -15,6 +15,7 @@ import (
 
 	"gpuboard/internal/config"
 	"gpuboard/internal/testenv/need"
+	"gpuboard/internal/testenv/s3test"
 	"gpuboard/internal/testenv/sitetest"
 )
 
@@ -184,6 +185,12 @@ func sourceSettings() []setting {
 			l.older()
 			l.env["GPUBOARD_LEGACY"] = l.dir + "/older"
 			return inSite("api/v1/hosts/atlas.json", `"snapshot_at":"2026-11-20T(.*?)Z"`)(l)
+		}},
+		{"drops", "s3://gpus/one", "gpu01 gpu02 gpu03 gpu05", "s3://gpus/two", "gpu01 gpu02 gpu03 gpu06", func(l *trial) string {
+			store := s3test.Start(l.t, "gpus")
+			store.Put("one/gpu05/latest.json.gz", "a snapshot")
+			store.Put("two/gpu06/latest.json.gz", "a snapshot")
+			return hostsOf(l)
 		}},
 		{"hosts_from", "list", "gpu09", "drops", "gpu01 gpu02 gpu03", func(l *trial) string {
 			l.env["GPUBOARD_HOSTS"] = "gpu09"
@@ -367,6 +374,17 @@ func pageSettings() []setting {
 		}},
 		{"public_users", "full", "lea", "none", "someone", inPublic("api/v1/users.json", `"name":"(lea|someone)"`)},
 		{"public_commands", "program", "train.py", "none", "", inPublic("api/v1/hosts/gpu01.json", `"program":"(train.py)"`)},
+		{"publish_to", "s3://gpus/one", "one/index.html", "s3://gpus/two", "two/index.html", func(l *trial) string {
+			store := s3test.Start(l.t, "gpus")
+			l.lab()
+			l.run("generate")
+			return found(`(...)/index\.html`, strings.Join(store.Names(), "\n")) + "/index.html"
+		}},
+		{"publish_every", "10m", "600", "20m", "1200", func(l *trial) string {
+			s3test.Start(l.t, "gpus")
+			l.env["GPUBOARD_PUBLISH_TO"] = "s3://gpus/"
+			return inSite("index.html", `data-interval="(.*?)"`)(l)
+		}},
 		{"no_help", "true", "", "false", "site/help/index.html", made("site/help/index.html")},
 		{"public_help", "true", "public/help/index.html", "false", "", func(l *trial) string {
 			l.env["GPUBOARD_NO_HELP"], l.env["GPUBOARD_PUBLIC_OUT"] = "", l.dir+"/public"

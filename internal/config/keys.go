@@ -11,10 +11,11 @@ func Keys() []Key {
 		{"ps", "ps", text, "PATH", "PATH of the ps to run"},
 		{"every", "auto", automatic, "DURATION",
 			"DURATION between two snapshots, at least 2s; auto: 5s to 1m, so that reading takes at most a twentieth " +
-				"of the time"},
+				"of the time, and 1m where a node pushes into a bucket"},
 		{"nvidia_smi_timeout", "10s", duration, "DURATION", "how long nvidia-smi may take"},
 		{"to", "", text, "URL",
-			"URL of the drop: sftp://user@host:port/path of this host's own directory, or file:///dir of a data directory"},
+			"URL of the drop: sftp://user@host:port/path of this host's own directory, s3://bucket/prefix likewise, or " +
+				"file:///dir of a data directory"},
 		{"identity", "", list, "FILE", "private key FILE for SFTP, as in ssh -i (several: separated by commas)"},
 		{"known_hosts", "", list, "FILE", "known_hosts FILE with the host key of the server (default: as ssh does)"},
 		{"push_timeout", "20s", duration, "DURATION", "how long one push may take"},
@@ -45,6 +46,8 @@ func Keys() []Key {
 		{"generate_every", "auto", automatic, "DURATION",
 			"DURATION between two generations with --watch, at most interval; auto: 5s, or ten times the processor time that " +
 				"a generation takes, and interval if the site is on a disk"},
+		{"drops", "", text, "URL",
+			"URL of a bucket from which drops are fetched, too: s3://bucket/prefix, in which each node has a prefix of its own"},
 		{"hosts_from", "", list, "SOURCES",
 			"SOURCES of the list of hosts: consul, list, drops (default: drops, and those that are configured)"},
 		{"hosts", "", list, "NAMES",
@@ -110,6 +113,12 @@ func Keys() []Key {
 		{"public_out", "", text, "DIR", "DIR for a second, masked site from the same run"},
 		{"public_users", "none", word, "HOW", "HOW people are named on the public site"},
 		{"public_commands", "none", word, "WHAT", "WHAT is shown of processes on the public site"},
+		{"publish_to", "", text, "URL",
+			"URL that the site is copied to after a generation, or the public one if there is one: sftp://user@host/dir, or " +
+				"s3://bucket/prefix"},
+		{"publish_every", "auto", automatic, "DURATION",
+			"DURATION between two copies, by which their pages decide whether they are out of date; auto: interval, and 5m " +
+				"for a bucket"},
 		{"no_help", "false", Boolean, "", "leave the documentation out of the site"},
 		{"public_help", "false", Boolean, "", "put the documentation into the public site, too"},
 		// What counts as what.

@@ -84,6 +84,9 @@ func (n Node) Loop(once bool) (l *Loop, err error) {
 			Version: n.Version, Unit: unit(n.Getenv), Settings: n.loopSettings(),
 		},
 	}
+	if target, err := publisher.ParseTarget(n.Config.String("to")); err == nil && target.Scheme == "s3" && every == 0 {
+		every = MaxAuto // each push costs money
+	}
 	if !once {
 		l.pace = &pace{fixed: every}
 		l.beat.Every = l.pace.interval()

@@ -15,6 +15,7 @@ import (
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/board"
 	"gpuboard/internal/config"
+	"gpuboard/internal/events"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/history"
 	"gpuboard/internal/inventory"
@@ -58,8 +59,11 @@ func Board(ctx context.Context, cfg *config.Config, version string, now func() t
 	return sitegen.Look(ctx, o, now())
 }
 
-// NewGenerator makes the generator of the configured site. Errors have an exit status. A demonstration has no hooks.
-func NewGenerator(cfg *config.Config, version string, now func() time.Time, demo bool) (*sitegen.Generator, error) {
+// NewGenerator makes the generator of the configured site. Errors have an exit status. A demonstration has no hooks, and
+// its site stays here.
+func NewGenerator(
+	cfg *config.Config, version string, now func() time.Time, demo bool, ask SSHConfig,
+) (*sitegen.Generator, error) {
 	o, err := options(cfg, version, now)
 	if err != nil {
 		return nil, err
@@ -67,10 +71,18 @@ func NewGenerator(cfg *config.Config, version string, now func() time.Time, demo
 	if o.Demo = demo; demo {
 		o.About.CommentsPath = "comments.json"
 		o.About.BookCommand = "GPUBOARD_CONFIG=" + shell.Quote(cfg.Path) + " gpuboard"
-	} else if n, err := cfg.Notifier(); err != nil { // what happens in a demonstration happened to nobody
-		return nil, err
-	} else if n != nil {
-		o.Announcer = announcer{n}
+	} else { // what happens in a demonstration happened to nobody
+		n, err := cfg.Notifier()
+		if err != nil {
+			return nil, err
+		}
+		out, err := newOutlet(cfg, ask)
+		if err != nil {
+			return nil, err
+		}
+		if n != nil || out != nil {
+			o.Announcer = announcer{n, out}
+		}
 	}
 	g, err := sitegen.New(o)
 	if err != nil {
@@ -108,14 +120,19 @@ func options(cfg *config.Config, version string, now func() time.Time) (o sitege
 	if err != nil {
 		return o, err
 	}
+	fetched, err := newBucketDrops(cfg.String("drops"), data)
+	if err != nil {
+		return o, failure.Usage("", "drops from %s: %w", cfg.Origin("drops"), err)
+	}
 	return sitegen.Options{
 		Pretend: cfg.Pretend, Legacy: cfg.String("legacy"), LegacyZone: cfg.LegacyZone(),
 		NoHelp: cfg.Bool("no_help"), PublicHelp: cfg.Bool("public_help"),
-		Privacy: cfg.Privacy(""), Public: cfg.String("public_out"), PublicPrivacy: cfg.Privacy("public_"),
+		CopyEvery: publishEvery(cfg),
+		Privacy:   cfg.Privacy(""), Public: cfg.String("public_out"), PublicPrivacy: cfg.Privacy("public_"),
 		OpenHistory: openHistory(cfg, now), IdlePercent: cfg.Number("idle_percent"),
 		Data: data, Site: cfg.String("site"), State: cfg.String("state"),
 		Comments: comments, Aliases: cfg.AliasesPath(), Templates: cfg.String("templates"),
-		BookingZone: cfg.BookingZone(false), Inventory: resolver.Resolve, Settings: cfg.Board(),
+		BookingZone: cfg.BookingZone(false), Inventory: fetched.before(resolver.Resolve), Settings: cfg.Board(),
 		About: render.Site{
 			Title: cfg.String("title"), Lab: cfg.String("lab"), Languages: cfg.Languages(), Zone: cfg.Zone(),
 			Version: version, BaseURL: cfg.String("base_url"),
@@ -179,17 +196,42 @@ func openHistory(cfg *config.Config, now func() time.Time) func(context.Context,
 // single lost connection is not one.
 const failuresSaid = 3
 
-// announcer reports the failures of a notifier as problems of the board.
+// announcer delivers events and copies the site. What fails is a problem of the board.
 type announcer struct {
-	*notify.Notifier
+	notifier *notify.Notifier // nil for no hooks
+	outlet   *outlet          // nil for no copy
 }
 
-// Troubles reports the hooks that have not been reached for a while.
-func (n announcer) Troubles() []snapshot.Problem { return problemsOf(n.Notifier.Failures()) }
+// Accept takes events durably.
+func (n announcer) Accept(fresh []events.Event, summary func() string, now time.Time) error {
+	if n.notifier == nil {
+		return nil
+	}
+	return n.notifier.Accept(fresh, summary, now)
+}
 
-// Deliver sends what waits, and reports the hooks that cannot be reached.
+// Troubles reports the hooks that have not been reached for a while, and a copy that failed.
+func (n announcer) Troubles() []snapshot.Problem {
+	problems := n.outlet.troubles()
+	if n.notifier == nil {
+		return problems
+	}
+	return append(problems, problemsOf(n.notifier.Failures())...)
+}
+
+// Deliver sends what waits, begins a copy if one is due, and reports the hooks that cannot be reached.
 func (n announcer) Deliver(ctx context.Context, now time.Time) []snapshot.Problem {
-	return problemsOf(n.Notifier.Deliver(ctx, now))
+	n.outlet.begin(ctx, now)
+	if n.notifier == nil {
+		return nil
+	}
+	return problemsOf(n.notifier.Deliver(ctx, now))
+}
+
+// Close ends the copy in progress.
+func (n announcer) Close() []snapshot.Problem {
+	n.outlet.close()
+	return n.outlet.troubles()
 }
 
 func problemsOf(list []notify.State) (problems []snapshot.Problem) {

@@ -96,6 +96,22 @@ type File struct {
 // NewFile is a file with this content.
 func NewFile(path string, content []byte) File { return File{Path: path, Content: content} }
 
+// Rank orders the files of a generation: assets, then what programs read, then
+// pages, and last the page that links to everything.
+func Rank(name string) int {
+	name = strings.TrimSuffix(name, ".gz")
+	switch {
+	case strings.HasPrefix(name, "assets/"):
+		return 0
+	case name == "index.html":
+		return 3
+	case strings.HasSuffix(name, ".html"):
+		return 2
+	default:
+		return 1
+	}
+}
+
 // Put hands files on. It may be called by several goroutines.
 func (in *Input) Put(files ...File) error {
 	if in.Emit == nil {

@@ -1,0 +1,114 @@
+// Package s3test is an object store in this process, for tests.
+package s3test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+)
+
+// A Store is an object store with one bucket.
+type Store struct {
+	t       testing.TB
+	bucket  string
+	backend *s3mem.Backend
+
+	mu       sync.Mutex
+	requests []string // METHOD /bucket/name
+	fault    func(n int, r *http.Request) int
+}
+
+// Cut, as the answer to a request, is the end of the connection.
+const Cut = -1
+
+// Start starts a store with a bucket, and sets the environment by which it is found.
+func Start(t *testing.T, bucket string) *Store {
+	t.Helper()
+	s := &Store{t: t, bucket: bucket, backend: s3mem.New()}
+	if err := s.backend.CreateBucket(bucket); err != nil {
+		t.Fatal(err)
+	}
+	answer := gofakes3.New(s.backend).Server()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.requests = append(s.requests, r.Method+" "+r.URL.Path)
+		n, fault := len(s.requests), s.fault
+		s.mu.Unlock()
+		if fault != nil {
+			switch status := fault(n, r); status {
+			case 0:
+			case Cut:
+				panic(http.ErrAbortHandler)
+			default:
+				w.WriteHeader(status)
+				return
+			}
+		}
+		answer.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	environment(t, server.URL, "test")
+	return s
+}
+
+// Fault makes fault decide what happens to a request, the n-th since Start: 0 is the store's own answer.
+func (s *Store) Fault(fault func(n int, r *http.Request) int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = fault
+}
+
+// Requests returns those since it was last called, each as "METHOD /bucket/name".
+func (s *Store) Requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	asked := s.requests
+	s.requests = nil
+	return asked
+}
+
+// Names returns the sorted names of all objects.
+func (s *Store) Names() (names []string) {
+	s.t.Helper()
+	list, err := s.backend.ListBucket(s.bucket, &gofakes3.Prefix{}, gofakes3.ListBucketPage{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, o := range list.Contents {
+		names = append(names, o.Key)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Get returns an object and its headers; nil for one that is missing.
+func (s *Store) Get(name string) ([]byte, map[string]string) {
+	s.t.Helper()
+	o, err := s.backend.GetObject(s.bucket, name, nil)
+	if err != nil {
+		return nil, nil
+	}
+	defer o.Contents.Close()
+	data, err := io.ReadAll(o.Contents)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return data, o.Metadata
+}
+
+// Put puts an object into the store, beside the server.
+func (s *Store) Put(name, content string) {
+	s.t.Helper()
+	meta := map[string]string{"Content-Type": "application/octet-stream"}
+	if _, err := s.backend.PutObject(s.bucket, name, meta, strings.NewReader(content), int64(len(content)), nil); err != nil {
+		s.t.Fatal(fmt.Errorf("putting %s: %w", name, err))
+	}
+}
