@@ -227,7 +227,7 @@ func TestFilesComeAndGo(t *testing.T) {
 		}
 		slices.Sort(want)
 		slices.Sort(have)
-		listed := v.readManifest()
+		listed := readManifest(v.manifest)
 		if !slices.Equal(have, want) || !slices.Equal(union(listed.Files, slices.Collect(maps.Keys(listed.Assets))), want) {
 			t.Errorf("generation %d: %q are there and %q listed, want %q", round, have, listed, want)
 		}

@@ -22,14 +22,14 @@ func TestCodesHaveWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	// register tells the node that registers, and no board.
-	code, area := regexp.MustCompile(`"([a-z]+:[a-z-]+)"`), regexp.MustCompile(`^(aliases|bad|booking|clock|consul|discovery|drop|gpu|history|host|legacy|note|notify|ps|root|smi|state):`)
+	code, area := regexp.MustCompile(`"([a-z]+:[a-z-]+)"`), regexp.MustCompile(`^(aliases|bad|booking|clock|consul|discovery|drop|gpu|history|host|legacy|note|notify|ps|root|smi|state|store):|^site:unpublished$`)
 	found := map[string]string{
 		// Made of a prefix and what follows.
 		"consul:critical": "board", "consul:warning": "board", "consul:maintenance": "board",
 	}
 	for _, s := range sources(t) {
 		room, _, _ := strings.Cut(strings.TrimPrefix(s.path, "internal/"), "/")
-		if s.test || !strings.Contains(" board booking collector history inventory legacy snapshot spool sitegen ", " "+room+" ") {
+		if s.test || !strings.Contains(" board booking collector history inventory legacy snapshot spool sitegen watch ", " "+room+" ") {
 			continue
 		}
 		for _, m := range code.FindAllStringSubmatch(s.text, -1) {

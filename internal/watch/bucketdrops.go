@@ -48,10 +48,10 @@ func newBucketDrops(target, data string) (*bucketDrops, error) {
 	return &bucketDrops{bucket: bucket, dir: filepath.Join(data, "drop"), tags: map[string]string{}}, nil
 }
 
-type resolve = func(ctx context.Context, now time.Time, last inventory.Known) inventory.Inventory
+type resolver = func(ctx context.Context, now time.Time, last inventory.Known) inventory.Inventory
 
 // before fetches the drops before the hosts are listed.
-func (b *bucketDrops) before(list resolve) resolve {
+func (b *bucketDrops) before(list resolver) resolver {
 	if b == nil {
 		return list
 	}

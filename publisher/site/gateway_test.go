@@ -35,6 +35,20 @@ func TestARealBucketHoldsTheSite(t *testing.T) {
 			t.Error(d)
 		}
 	}
+	for name, want := range map[string]string{
+		"index.html":         "text/html; charset=utf-8, no-cache",
+		"status.txt":         "text/plain; charset=utf-8, no-cache",
+		"api/v1/board.json":  "application/json, no-cache",
+		"assets/style-1.css": "text/css; charset=utf-8, public, max-age=31536000, immutable",
+	} {
+		answer, err := http.Head(front.URL + "/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := answer.Header.Get("Content-Type") + ", " + answer.Header.Get("Cache-Control"); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
 	answer, err := http.Get(front.URL + "/users/p1.txt")
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -159,7 +158,7 @@ func (c *Copier) Begin(now time.Time) error {
 
 // ofHost reports whether a file is about one host alone.
 func ofHost(name string) bool {
-	_, of, _ := strings.Cut("/"+path.Dir(name)+"/", "/hosts/")
+	_, of, _ := strings.Cut("/"+name, "/hosts/")
 	return of != ""
 }
 

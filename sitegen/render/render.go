@@ -7,6 +7,7 @@ import (
 	"context"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
