@@ -29,7 +29,8 @@ func TestCodesHaveWords(t *testing.T) {
 	}
 	for _, s := range sources(t) {
 		room, _, _ := strings.Cut(strings.TrimPrefix(s.path, "internal/"), "/")
-		if s.test || !strings.Contains(" board booking collector history inventory legacy snapshot spool sitegen watch ", " "+room+" ") {
+		// The errors of the loop are none of a board.
+		if s.test || s.path == "internal/watch/watch.go" || !strings.Contains(" board booking collector history inventory legacy snapshot spool sitegen watch ", " "+room+" ") {
 			continue
 		}
 		for _, m := range code.FindAllStringSubmatch(s.text, -1) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
@@ -107,7 +108,9 @@ func (s *Store) Get(name string) ([]byte, map[string]string) {
 // Put puts an object into the store, beside the server.
 func (s *Store) Put(name, content string) {
 	s.t.Helper()
-	meta := map[string]string{"Content-Type": "application/octet-stream"}
+	meta := map[string]string{
+		"Content-Type": "application/octet-stream", "Last-Modified": time.Now().UTC().Format(http.TimeFormat),
+	}
 	if _, err := s.backend.PutObject(s.bucket, name, meta, strings.NewReader(content), int64(len(content)), nil); err != nil {
 		s.t.Fatal(fmt.Errorf("putting %s: %w", name, err))
 	}
