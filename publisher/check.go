@@ -6,7 +6,7 @@ import (
 )
 
 // CheckAccess connects as [Publisher.Publish] does, creates a temporary file in
-// the drop and removes it. connected is called once the login has succeeded.
+// the drop and removes it. connected is called once the login to an SFTP server has succeeded.
 // Options.Budget bounds the whole check. The error is an [*Error].
 func CheckAccess(ctx context.Context, o Options, connected func()) error {
 	p, err := New(o)
@@ -14,11 +14,22 @@ func CheckAccess(ctx context.Context, o Options, connected func()) error {
 		return err
 	}
 	defer p.Close()
-	if o.Target.Scheme != "sftp" {
-		return configError(CodeTarget, "write sftp://user@host/path", fmt.Errorf("connecting to %s: not an SFTP target", o.Target))
-	}
 	ctx, cancel := context.WithTimeout(ctx, p.opts.Budget)
 	defer cancel()
+	switch o.Target.Scheme {
+	case "s3":
+		const name = "gpuboard-doctor.txt"
+		if err := p.bucket.put(ctx, name, []byte("gpuboard doctor\n")); err != nil {
+			return err
+		}
+		return p.bucket.remove(ctx, name)
+	case "file":
+		return configError(
+			CodeTarget,
+			"write sftp://user@host/path",
+			fmt.Errorf("connecting to %s: it is on this machine", o.Target),
+		)
+	}
 	c, err := p.dial(ctx)
 	if err != nil {
 		return err

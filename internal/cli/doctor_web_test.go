@@ -17,6 +17,7 @@ import (
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/consultest"
 	"gpuboard/internal/testenv/need"
+	"gpuboard/internal/testenv/s3test"
 	"gpuboard/internal/testenv/sshtest"
 )
 
@@ -323,4 +324,18 @@ func TestDoctorSeesTheLimitOfDrops(t *testing.T) {
 	if strings.Contains(listed(e, doctor.Note), "drop:unlimited") || !strings.Contains(listed(e, doctor.OK), "drop:ok: what nodes write cannot fill") {
 		t.Errorf("with a file system of its own, found\n%s", listed(e, doctor.Note))
 	}
+}
+
+// TestDoctorWritesWhereTheSiteIsCopiedTo: a key that may not write is found before a copy fails.
+func TestDoctorWritesWhereTheSiteIsCopiedTo(t *testing.T) {
+	store := s3test.Start(t, "gpus")
+	b := webBed(t)
+	b.serve(func(http.ResponseWriter, *http.Request) bool { return false })
+	b.with("--publish-to", "s3://gpus/lab")
+	b.wantWell()
+	if left := store.Names(); len(left) > 0 {
+		t.Errorf("the bucket has %q", left)
+	}
+	store.Fault(func(int, *http.Request) int { return http.StatusForbidden })
+	b.wantNamed("store:refused", "AWS_ACCESS_KEY_ID")
 }

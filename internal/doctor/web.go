@@ -25,6 +25,7 @@ import (
 	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/watch"
+	"gpuboard/publisher"
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
@@ -55,6 +56,7 @@ func (d *examination) web(ctx context.Context) {
 	d.older(data)
 	d.servers(ctx)
 	d.published(ctx, site)
+	d.copies(ctx)
 }
 
 // directory looks at one of the three directories. This user writes to own ones.
@@ -115,6 +117,27 @@ func (d *examination) private(site string) {
 	if well {
 		d.ok("paths:ok", "nothing private is inside the site")
 	}
+}
+
+// copies writes a test file where the site is copied to.
+func (d *examination) copies(ctx context.Context) {
+	to := d.Config.String("publish_to")
+	if to == "" {
+		return
+	}
+	target, err := publisher.ParseTarget(to)
+	if err == nil {
+		err = publisher.CheckAccess(ctx, publisher.Options{
+			Target: target, Budget: d.Config.Duration("push_timeout"),
+			Identity: d.Config.List("identity"), KnownHosts: d.Config.List("known_hosts"),
+			ResolveConfig: d.Node.SSHConfig,
+		}, func() {})
+	}
+	if err != nil {
+		d.addError(fmt.Errorf("publish_to: %w", err), publisher.CodeLost, "")
+		return
+	}
+	d.ok("push:ok", "a test file was written to %s, where the site is copied to, and removed", to)
 }
 
 // board reports the problems that a generation would show now, of what comes from nodes, people and Consul.

@@ -68,6 +68,11 @@ func NewGenerator(
 	if err != nil {
 		return nil, err
 	}
+	fetched, err := newBucketDrops(cfg.String("drops"), o.Data)
+	if err != nil {
+		return nil, failure.Usage("", "drops from %s: %w", cfg.Origin("drops"), err)
+	}
+	o.Inventory = fetched.before(o.Inventory)
 	if o.Demo = demo; demo {
 		o.About.CommentsPath = "comments.json"
 		o.About.BookCommand = "GPUBOARD_CONFIG=" + shell.Quote(cfg.Path) + " gpuboard"
@@ -120,10 +125,6 @@ func options(cfg *config.Config, version string, now func() time.Time) (o sitege
 	if err != nil {
 		return o, err
 	}
-	fetched, err := newBucketDrops(cfg.String("drops"), data)
-	if err != nil {
-		return o, failure.Usage("", "drops from %s: %w", cfg.Origin("drops"), err)
-	}
 	return sitegen.Options{
 		Pretend: cfg.Pretend, Legacy: cfg.String("legacy"), LegacyZone: cfg.LegacyZone(),
 		NoHelp: cfg.Bool("no_help"), PublicHelp: cfg.Bool("public_help"),
@@ -132,7 +133,7 @@ func options(cfg *config.Config, version string, now func() time.Time) (o sitege
 		OpenHistory: openHistory(cfg, now), IdlePercent: cfg.Number("idle_percent"),
 		Data: data, Site: cfg.String("site"), State: cfg.String("state"),
 		Comments: comments, Aliases: cfg.AliasesPath(), Templates: cfg.String("templates"),
-		BookingZone: cfg.BookingZone(false), Inventory: fetched.before(resolver.Resolve), Settings: cfg.Board(),
+		BookingZone: cfg.BookingZone(false), Inventory: resolver.Resolve, Settings: cfg.Board(),
 		About: render.Site{
 			Title: cfg.String("title"), Lab: cfg.String("lab"), Languages: cfg.Languages(), Zone: cfg.Zone(),
 			Version: version, BaseURL: cfg.String("base_url"),
