@@ -93,6 +93,8 @@ func (b *Bucket) Put(ctx context.Context, name string, data []byte, p Properties
 	defer cancel()
 	o := minio.PutObjectOptions{
 		ContentType: p.Type, CacheControl: p.CacheControl, ContentEncoding: p.Encoding, DisableMultipart: true,
+		// Else "aws-chunked" comes before the encoding where there is no TLS, stores keep it, and browsers do not know it.
+		DisableContentSha256: true,
 	}
 	switch match {
 	case "":

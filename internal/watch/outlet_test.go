@@ -2,7 +2,6 @@ package watch
 
 import (
 	"bytes"
-	"errors"
 	"net/http"
 	"os"
 	"path"
@@ -14,7 +13,6 @@ import (
 
 	"gpuboard/internal/config"
 	"gpuboard/internal/demo"
-	"gpuboard/internal/objectstore"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
 	"gpuboard/internal/testenv/s3test"
@@ -136,25 +134,6 @@ func TestDropsOfABucket(t *testing.T) {
 	}
 	if others, _ := filepath.Glob(filepath.Join(drop, "*")); len(others) != 1 {
 		t.Errorf("drops: %q", others)
-	}
-}
-
-// TestAnOlderPushReplacesNoNewer: a store carries a request out late, after a newer one.
-func TestAnOlderPushReplacesNoNewer(t *testing.T) {
-	store := s3test.Start(t, "gpus")
-	bucket, err := objectstore.Open("s3://gpus/drops/gpu01", os.Getenv)
-	check(t, err)
-	tag, err := bucket.Put(t.Context(), "latest.json.gz", []byte("first"), objectstore.Properties{}, objectstore.Missing)
-	check(t, err)
-	_, err = bucket.Put(t.Context(), "latest.json.gz", []byte("second"), objectstore.Properties{}, tag)
-	check(t, err)
-	for _, late := range []string{tag, objectstore.Missing} {
-		if _, err = bucket.Put(t.Context(), "latest.json.gz", []byte("late"), objectstore.Properties{}, late); !errors.Is(err, objectstore.ErrChanged) {
-			t.Errorf("a late request ends with %v", err)
-		}
-	}
-	if data, _ := store.Get("drops/gpu01/latest.json.gz"); string(data) != "second" {
-		t.Errorf("the store has %q", data)
 	}
 }
 
