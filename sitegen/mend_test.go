@@ -224,7 +224,7 @@ func TestHistoryIsClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if err := g.Close(); err != nil {
+			if _, err := g.Close(); err != nil {
 				t.Fatal(err)
 			}
 		}
