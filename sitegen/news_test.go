@@ -39,6 +39,8 @@ func (c *crier) Accept(fresh []events.Event, summary func() string, _ time.Time)
 	return nil
 }
 
+func (c *crier) Close() []snapshot.Problem { return nil }
+
 func (c *crier) Troubles() []snapshot.Problem                          { return nil }
 func (c *crier) Deliver(context.Context, time.Time) []snapshot.Problem { return c.trouble }
 
@@ -243,6 +245,8 @@ func TestNewsKeepPeoplesNames(t *testing.T) {
 
 // carrier joins the two rooms as the command line does.
 type carrier struct{ *notify.Notifier }
+
+func (c carrier) Close() []snapshot.Problem { return nil }
 
 func (c carrier) Troubles() []snapshot.Problem { return nil }
 func (c carrier) Deliver(ctx context.Context, now time.Time) (list []snapshot.Problem) {
