@@ -28,7 +28,7 @@ func (a *app) bookingsCommand() *cobra.Command {
 	var mineOnly, all, asJSON, asICS, prune, log bool
 	c := &cobra.Command{
 		Use: "bookings", Short: "list the bookings, or move old ones into the archive", GroupID: groupUse, Args: cobra.NoArgs,
-		SuggestFor: []string{"mine", "reservations"},
+		SuggestFor: []string{"reservations"},
 		Long: "bookings lists current and upcoming bookings. Errors in comments.json are printed on stderr\n" +
 			"with line and column, and the exit code is then 3. With --prune it moves old bookings to\n" +
 			"comments.archive.json beside the file, one line of JSON each. After a change of timezone or\n" +

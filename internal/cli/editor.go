@@ -57,12 +57,8 @@ func (a *app) editor(cfg *config.Config, name, at string) (*editor, error) {
 		return nil, err
 	}
 	e.file = cfg.Bookings(path)
-	dir := filepath.Dir(path)
-	if data := cfg.String("data"); config.IsDir(data) && !config.IsFile(filepath.Join(dir, "aliases.csv")) {
-		dir = data
-	}
 	var problems []snapshot.Problem
-	e.Aliases, problems = source.Aliases(cfg, dir)
+	e.Aliases, problems = aliasesBeside(cfg, path)
 	for _, p := range problems {
 		a.complain(p)
 	}
@@ -72,6 +68,15 @@ func (a *app) editor(cfg *config.Config, name, at string) (*editor, error) {
 		e.Person, e.Written = e.Aliases.Canonical(name), name
 	}
 	return e, nil
+}
+
+// aliasesBeside reads which names mean the same person, beside the bookings or in the data directory.
+func aliasesBeside(cfg *config.Config, bookings string) (booking.Aliases, []snapshot.Problem) {
+	dir := filepath.Dir(bookings)
+	if data := cfg.String("data"); config.IsDir(data) && !config.IsFile(filepath.Join(dir, "aliases.csv")) {
+		dir = data
+	}
+	return source.Aliases(cfg, dir)
 }
 
 // bookingName is who books by default: booking.name, else who runs this or typed sudo.

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,7 +25,7 @@ func rootHelp(root *cobra.Command) string {
 	for _, group := range root.Groups() {
 		title := group.Title
 		for _, c := range root.Commands() {
-			if c.GroupID != group.ID || c.Name() == "completion" || c.Name() == "help" {
+			if c.GroupID != group.ID || slices.Contains(unlisted(), c.Name()) {
 				continue
 			}
 			fmt.Fprintf(&b, "%-16s %-10s %s\n", title, c.Name(), c.Short)
@@ -33,6 +34,10 @@ func rootHelp(root *cobra.Command) string {
 	}
 	return b.String()
 }
+
+// unlisted are the commands that have no line of their own, so that the list fits a terminal: those that cobra makes, and
+// one that another's line names.
+func unlisted() []string { return []string{"completion", "help", "deregister"} }
 
 func commandHelp(c *cobra.Command) string {
 	if !c.HasExample() { // completion, which cobra makes

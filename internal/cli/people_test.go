@@ -353,3 +353,68 @@ func TestWhereABoardIsRead(t *testing.T) {
 		t.Errorf("completion: %q", got.stdout)
 	}
 }
+
+// A login is not held up by a site that does not answer, nor spoiled by one that answers wrong, late or with nothing.
+func TestMineSpoilsNoLogin(t *testing.T) {
+	site := sitetest.Site{Busy: []string{"gpu01:0"}, Comments: `{"gpu01": {"1": {"name": "eva", "date": "2026-11-20 12:00"}, "0": {"name": "eva", "date": "2026-11-21"}}}`}
+	files := site.Files(t)
+	serve := func(w http.ResponseWriter, r *http.Request) {
+		content, ok := files[strings.TrimPrefix(r.URL.Path, "/")]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write(content)
+	}
+	whole := sitetest.Serve(t, serve)
+	released := make(chan struct{})
+	t.Cleanup(func() { close(released) })
+	stall := sitetest.Serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-released:
+		case <-r.Context().Done():
+		}
+	})
+	broken := sitetest.Serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") })
+	bad := filepath.Join(t.TempDir(), "gpuboard.yml")
+	if err := os.WriteFile(bad, []byte("interval: often\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		now  time.Time
+		args []string
+		why  string
+	}{
+		{"no answer", sitetest.Now, []string{"--from", stall}, `no answer within 200 ms`},
+		{"no board", sitetest.Now, []string{"--from", broken}, `that is no board`},
+		{"nothing there", sitetest.Now, []string{"--from", whole + "/nowhere/"}, `404`},
+		{"too old", sitetest.Now.Add(time.Hour), []string{"--from", whole}, `is 1 h old: its generator has stopped`},
+		{"no site", sitetest.Now, []string{"--data", t.TempDir() + "/none"}, `no board to read`},
+		{"a configuration that cannot be read", sitetest.Now, []string{"--config", bad}, `interval`},
+		{"somebody else", sitetest.Now, []string{"--from", whole, "--name", "carla"}, `nothing concerns you now`},
+	} {
+		for _, as := range [][]string{nil, {"--json"}} {
+			args := append([]string{"mine", "--name", "eva"}, append(c.args, as...)...)
+			got := ask(t, c.now, args...)
+			if got.code != 0 || strings.Trim(got.stdout, "[]\n") != "" || got.stderr != "" {
+				t.Errorf("%s: %v", c.name, got)
+			}
+			got = ask(t, c.now, append(args, "-v")...)
+			if got.code != 0 || strings.Count(got.stderr, "\n") != 1 || !regexp.MustCompile(c.why).MatchString(got.stderr) {
+				t.Errorf("%s: %v", c.name, got)
+			}
+		}
+	}
+
+	got := ask(t, sitetest.Now, "mine", "--from", whole, "--name", "eva")
+	id := regexp.MustCompile(`release (\S+)|--extend (\S+)`).FindAllStringSubmatch(got.stdout, -1)
+	if len(id) != 1 {
+		t.Fatalf("%v", got)
+	}
+	want := "gpu01:1: your booking ends 12:00, in 2 h 18 min; to keep it, on the web host: gpuboard book --extend " + id[0][2] + " --for 1d --name eva\n" +
+		"gpu01:0: used by ann (=cmd|' /C calc'!A0), and booked by you until Sun 00:00; to see more: gpuboard status gpu01 --detail --from " + whole + "\n"
+	if got.stdout != want || got.stderr != "" || got.code != 0 {
+		t.Errorf("%v\nwant\n%s", got, want)
+	}
+}

@@ -24,7 +24,7 @@ type registered struct {
 func (a *app) registerCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "register", Short: "register this node with its Consul agent", GroupID: groupNode, Args: cobra.NoArgs,
+		Use: "register", Short: "register this node with Consul; deregister undoes it", GroupID: groupNode, Args: cobra.NoArgs,
 		Long: "register adds the service to the Consul agent of this node, with the node's name on the\n" +
 			"board, the models of its GPUs and the values of --register-…. It can be repeated. The check\n" +
 			"of the service is critical until a push succeeds. run --register registers by itself and\n" +

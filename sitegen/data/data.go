@@ -26,6 +26,7 @@ const SchemaVersion = 1
 const (
 	BoardPath    = "api/v1/board.json"
 	BookingsPath = "api/v1/bookings.json"
+	UsersPath    = "api/v1/users.json"
 	HostsDir     = "api/v1/hosts/"
 )
 
@@ -45,7 +46,7 @@ func Files(in render.Input) error {
 		render.NewFile(BoardPath, boardFile(in, hosts)),
 		render.NewFile("api/v1/free.json", freeFile(in)),
 		render.NewFile("api/v1/hosts.json", hostsFile(in)),
-		render.NewFile("api/v1/users.json", usersFile(in)),
+		render.NewFile(UsersPath, usersFile(in)),
 		render.NewFile(BookingsPath, bookingsFile(in, texts)),
 		render.NewFile("health.json", healthFile(in)),
 		render.NewFile("metrics.txt", metricsFile(in)),

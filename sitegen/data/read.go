@@ -104,6 +104,26 @@ func ReadHost(r io.Reader) (*board.Host, []board.Booking, error) {
 	return &b.Hosts[0], readBookings(doc.Bookings, maxBookings), nil
 }
 
+// ReadUsers reads api/v1/users.json as a board without hosts: its times, and who computes where.
+func ReadUsers(r io.Reader) (*board.Board, error) {
+	var doc struct {
+		header
+		Users []struct {
+			Name  safe             `json:"name"`
+			Where []board.UserHost `json:"where"`
+		} `json:"users"`
+	}
+	if err := readJSON(r, &doc, &doc.SchemaVersion); err != nil {
+		return nil, fmt.Errorf("reading the users: %w", err)
+	}
+	b := &board.Board{GeneratedAt: readable(doc.GeneratedAt)}
+	b.SetTimes(doc.NextExpectedAt, doc.LateAt)
+	for _, u := range doc.Users {
+		b.Users = append(b.Users, board.User{Name: readName(u.Name), Where: u.Where})
+	}
+	return b, nil
+}
+
 // ReadBookings reads api/v1/bookings.json.
 func ReadBookings(r io.Reader) ([]board.Booking, error) {
 	var doc struct {

@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
+	"gpuboard/internal/failure"
+	"gpuboard/internal/shell"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/source"
+	"gpuboard/sitegen/text"
+)
+
+const (
+	// mineLimit is how long mine may take, 200 ms with starting and ending: a login waits for it.
+	mineLimit = 180 * time.Millisecond
+	// mostNotices is how many lines mine prints at most.
+	mostNotices = 20
+)
+
+func (a *app) mineCommand() *cobra.Command {
+	var from, name string
+	var within time.Duration
+	var verbose, asJSON bool
+	c := &cobra.Command{
+		Use: "mine", Short: "say what concerns you now, for a profile script", GroupID: groupUse, Args: cobra.NoArgs,
+		Long: "mine prints a line for each of these: your booking begins or ends soon or is not used, a GPU that\n" +
+			"you have is idle or has a problem, somebody else uses what you have booked, you use what somebody\n" +
+			"else has booked. A command that helps ends the line. Where there is nothing to say, and where\n" +
+			"the board does not answer within 200 ms, mine prints nothing and exits with 0; --verbose says why.\n" + exitStatus,
+		Example: "  gpuboard mine\n  gpuboard mine --within 1h --from https://gpu.example.org/",
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(c.Context(), mineLimit)
+			defer cancel()
+			type answer struct {
+				list []concern
+				err  error
+			}
+			answered := make(chan answer, 1)
+			go func() { // a directory of a file server may not answer at all
+				list, err := a.concerns(ctx, c, from, name, within)
+				answered <- answer{list, err}
+			}()
+			var got answer
+			select {
+			case got = <-answered:
+			case <-ctx.Done():
+				got.err = ctx.Err()
+			}
+
+			if errors.Is(got.err, context.DeadlineExceeded) {
+				got.err = errors.New("no answer within 200 ms")
+			}
+			switch {
+			case got.err != nil && verbose:
+				fmt.Fprintf(a.stderr, "gpuboard: nothing is known: %s\n", failure.Printable(got.err.Error()))
+			case len(got.list) == 0 && verbose:
+				fmt.Fprintln(a.stderr, "gpuboard: nothing concerns you now")
+			}
+			if asJSON && got.err == nil {
+				return writeJSON(a.stdout, append([]concern{}, got.list...))
+			}
+			return printConcerns(a.stdout, got.list)
+		},
+	}
+	a.flags(c, "data", "site", "comments", "aliases", "timezone", "booking.name", "booking.ssh")
+	sourceFlag(c, &from)
+	c.Flags().StringVar(&name, "name", "", "your `NAME` (default: booking.name, else your login name)")
+	c.Flags().DurationVar(&within, "within", 12*time.Hour, "`DURATION` before the beginning or end of a booking at which it is said")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON; nothing if the board does not answer")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "say why nothing is printed")
+	return c
+}
+
+// A concern is a notice with what helps: words, and a command.
+type concern struct {
+	text.Notice
+	Command string `json:"command"`
+	advice  string
+}
+
+func printConcerns(w io.Writer, list []concern) error {
+	for i, n := range list {
+		line := failure.Printable(n.Place + ": " + n.Text + "; " + n.advice + ": " + n.Command)
+		if i == mostNotices {
+			line = fmt.Sprintf("and %d more: gpuboard mine --json", len(list)-i)
+		}
+		if _, err := fmt.Fprintln(w, line); err != nil || i == mostNotices {
+			return err
+		}
+	}
+	return nil
+}
+
+// concerns reads the configuration and the board.
+func (a *app) concerns(ctx context.Context, c *cobra.Command, from, name string, within time.Duration) (list []concern, err error) {
+	cfg, err := a.load(c)
+	if err != nil {
+		return nil, err
+	}
+	s, err := source.Open(a.source(cfg), from)
+	if err != nil {
+		return nil, err
+	}
+	aliases, _ := s.Aliases()
+	path, elsewhere := bookingsFile(cfg)
+	if elsewhere == nil {
+		aliases, _ = aliasesBeside(cfg, path)
+	}
+	p := booking.Policy{Aliases: aliases, Person: aliases.Canonical(cmp.Or(strings.TrimSpace(name), a.bookingName(cfg)))}
+	is, now := aliases.Mine(p.Person), a.now()
+	b, err := s.Concerning(ctx, is)
+	if err == nil && b.Late(now) {
+		err = fmt.Errorf("%s is %s old: its generator has stopped", s.Name, snapshot.Length(b.Age(now)))
+	}
+	if err != nil {
+		return nil, err
+	}
+	own := slices.DeleteFunc(b.Bookings, func(b board.Booking) bool { return !p.Mine(booking.Booking{Name: b.Name, By: b.By}) })
+	for _, n := range text.Notices(b, is, own, now, within, cfg.Zone()) {
+		here := elsewhere == nil || cfg.String("booking.ssh") != ""
+		list = append(list, helped(c, n, here, p.Person))
+	}
+	return list, nil
+}
+
+// helped adds to a notice what helps. here is whether bookings can be changed on this machine.
+func helped(c *cobra.Command, n text.Notice, here bool, person string) concern {
+	advice, words := "to see more", []string{"status", n.Host, "--detail"}
+	byID := n.Booking != "" && !strings.HasPrefix(n.Booking, "-") // which commands take for a flag
+	switch {
+	case n.Kind == text.GPUTaken:
+		advice, words = "for a free one", []string{"status", "--free"}
+	case byID && n.Kind == text.BookingEnding:
+		advice, words = "to keep it", []string{"book", "--extend", n.Booking, "--for", "1d"}
+	case byID && slices.Contains([]string{text.BookingBegins, text.BookingNoShow, text.GPUIdle}, n.Kind):
+		advice, words = "to give it back", []string{"release", n.Booking}
+	}
+	if !here && words[0] != "status" {
+		return concern{n, shell.Join(slices.Concat([]string{"gpuboard"}, words, []string{"--name", person})...), advice + ", on the web host"}
+	}
+
+	// The flags that were given count for the other command as well, if it has them.
+	other, _, _ := c.Root().Find(words[:1])
+	without := []string{"json"}
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if f.Name != "config" && other.Flags().Lookup(f.Name) == nil {
+			without = append(without, f.Name)
+		}
+	})
+	return concern{n, shell.Join(slices.Concat([]string{"gpuboard"}, words, commandLine(c, without...)[2:])...), advice}
+}
