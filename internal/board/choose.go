@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A Request is what somebody wants of the GPUs that they choose.
@@ -19,6 +20,8 @@ type Request struct {
 	Hosts   []string // none for all
 	MIG     bool     // slices, and not whole GPUs
 	Booked  bool     // only what whoever asks has booked now
+	// FreeUntil is until when what is free has to remain so by its bookings; zero if that does not matter.
+	FreeUntil time.Time
 }
 
 // sliceName is what a model says that means slices: a profile such as 1g.5gb, or the word.
@@ -29,7 +32,7 @@ func (r *Request) Slices() bool { return r.MIG || sliceName.MatchString(r.Model)
 
 // open reports whether somebody may use a GPU now, by its state or, with MaxUsed, by its memory.
 func (r *Request) open(g *GPU, mine func(string) bool) bool {
-	if r.Booked && !bookedBy(g, mine) {
+	if r.Booked && !bookedBy(g, mine) || g.State == Free && !g.FreeUntil.IsZero() && g.FreeUntil.Before(r.FreeUntil) {
 		return false
 	}
 
@@ -83,6 +86,26 @@ func (r *Request) List(b *Board, open func(*Host, *GPU) bool) []Unit {
 		}
 	}
 	return list
+}
+
+// Only returns the board with those GPUs and slices alone, and with totals that count these. All hosts stay.
+func (b *Board) Only(keep func(*Host, *GPU) bool) *Board {
+	out := *b
+	out.Hosts = slices.Clone(b.Hosts)
+	for i := range out.Hosts {
+		h := &out.Hosts[i]
+		var gpus []GPU
+		for _, g := range h.GPUs {
+			whole := len(g.Slices) == 0
+			g.Slices = slices.DeleteFunc(slices.Clone(g.Slices), func(s GPU) bool { return !keep(h, &s) })
+			if len(g.Slices) > 0 || whole && keep(h, &g) {
+				gpus = append(gpus, g)
+			}
+		}
+		h.GPUs = gpus
+	}
+	out.Count()
+	return &out
 }
 
 // Pick takes n GPUs of a list, all on one host if a host has so many; nil if there

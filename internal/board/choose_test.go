@@ -3,6 +3,7 @@ package board
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"gpuboard/internal/booking"
 	"gpuboard/internal/snapshot"
@@ -211,6 +212,59 @@ func TestPick(t *testing.T) {
 	} {
 		if got := fmt.Sprint(Pick(list, tt.n, tt.oneHost, tt.fewest)); got != tt.want {
 			t.Errorf("%+v: %s", tt, got)
+		}
+	}
+}
+
+// What is free is chosen as long as nobody else's booking begins too early; what one has booked oneself stays.
+func TestChooseForSoLong(t *testing.T) {
+	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	free := func(index int, until time.Time) GPU {
+		return GPU{GPU: snapshot.GPU{Index: index}, State: Free, FreeUntil: until}
+	}
+	b := &Board{Hosts: []Host{{Name: "gpu01", GPUs: []GPU{
+		free(0, time.Time{}), free(1, at.Add(2*time.Hour)), free(2, at.Add(4*time.Hour)),
+		{GPU: snapshot.GPU{Index: 3}, State: Booked, Booking: &Booking{Name: "eva", Until: at.Add(time.Hour)}},
+	}}}}
+	for _, c := range []struct {
+		until time.Time
+		want  string
+	}{
+		{time.Time{}, "[gpu01:0 gpu01:1 gpu01:2 gpu01:3]"},
+		{at.Add(2 * time.Hour), "[gpu01:0 gpu01:1 gpu01:2 gpu01:3]"},
+		{at.Add(3 * time.Hour), "[gpu01:0 gpu01:2 gpu01:3]"},
+		{at.Add(5 * time.Hour), "[gpu01:0 gpu01:3]"},
+	} {
+		r := Request{FreeUntil: c.until}
+		if got := fmt.Sprint(r.Choose(b, func(name string) bool { return name == "eva" })); got != c.want {
+			t.Errorf("until %s: %s, want %s", c.until, got, c.want)
+		}
+	}
+}
+
+// A part of a board counts what is in it, and the board stays as it was.
+func TestOnly(t *testing.T) {
+	slice := func(index int, state State) GPU {
+		return GPU{GPU: snapshot.GPU{Index: 1, UUID: fmt.Sprint("MIG-", index)}, State: state, Slice: &Slice{Index: index}}
+	}
+	b := &Board{Hosts: []Host{
+		{Name: "gpu01", GPUs: []GPU{{State: Free}, {GPU: snapshot.GPU{Index: 1}, Slices: []GPU{slice(0, Free), slice(1, Busy)}}}},
+		{Name: "gpu02", GPUs: []GPU{{State: Busy}}},
+	}}
+	b.Count()
+	whole := b.Only(func(_ *Host, g *GPU) bool { return g.Slice == nil })
+	mig := b.Only(func(h *Host, g *GPU) bool { return h.Name == "gpu01" && g.Slice != nil && g.Slice.Index == 0 })
+	for _, c := range []struct {
+		name               string
+		b                  *Board
+		gpus, slices, rows int
+	}{{"whole GPUs", whole, 2, 0, 2}, {"a slice", mig, 0, 1, 1}, {"all", b, 2, 2, 3}} {
+		rows := 0
+		for i := range c.b.Hosts {
+			rows += len(c.b.Hosts[i].GPUs)
+		}
+		if c.b.Totals.GPUs.All != c.gpus || c.b.Totals.Slices.All != c.slices || rows != c.rows || len(c.b.Hosts) != 2 {
+			t.Errorf("%s: %+v, %d rows of %d hosts", c.name, c.b.Totals, rows, len(c.b.Hosts))
 		}
 	}
 }

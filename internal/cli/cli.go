@@ -168,7 +168,7 @@ func (a *app) commands() []*cobra.Command {
 		a.registerCommand(), a.deregisterCommand(), a.notifyCommand(),
 		a.generateCommand(), a.acceptCommand(), a.serveCommand(), a.receiveCommand(),
 		a.listCommand(), a.availableCommand(), a.statusCommand(), a.waitCommand(), a.bookCommand(), a.releaseCommand(), a.bookingsCommand(), a.mineCommand(),
-		a.demoCommand(), a.initCommand(), a.doctorCommand(), a.versionCommand(),
+		a.demoCommand(), a.initCommand(), a.doctorCommand(), a.mcpCommand(), a.versionCommand(),
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/source"
+	"gpuboard/sitegen/data"
 )
 
 // bookingKeys are the settings of everything that changes bookings.
@@ -79,6 +80,18 @@ func aliasesBeside(cfg *config.Config, bookings string) (booking.Aliases, []snap
 	return source.Aliases(cfg, dir)
 }
 
+// asking is the person who asks, also where bookings cannot be changed.
+func (a *app) asking(cfg *config.Config, name string) booking.Policy {
+	var aliases booking.Aliases
+	if path, err := bookingsFile(cfg); err == nil {
+		aliases, _ = aliasesBeside(cfg, path)
+	} else {
+		aliases, _ = source.Aliases(cfg, "")
+	}
+	person := aliases.Canonical(cmp.Or(strings.TrimSpace(name), a.bookingName(cfg)))
+	return booking.Policy{Login: person, Person: person, Aliases: aliases, Now: a.now().In(cfg.Zone()), Zone: cfg.Zone()}
+}
+
 // bookingName is who books by default: booking.name, else who runs this or typed sudo.
 func (a *app) bookingName(cfg *config.Config) string {
 	if name := cfg.String("booking.name"); name != "" {
@@ -122,11 +135,13 @@ func (e *editor) readBoard(ctx context.Context, cfg *config.Config, required boo
 	if err != nil && cfg.String("site_url") == "" && cfg.String("comments") == "" {
 		s, err = source.Open(o, cfg.String("data")) // where bookings are, and no node has pushed yet
 	}
+	var p *data.Published
 	if err == nil {
-		e.board, err = s.WithBookings(ctx)
+		p, err = s.WithBookings(ctx)
 	}
 	switch {
 	case err == nil:
+		e.board = p.Board
 		e.Fleet = e.board.Fleet()
 		listed, _ := inventory.List(cfg.Hosts)
 		for _, h := range listed {

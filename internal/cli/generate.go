@@ -22,7 +22,7 @@ func (a *app) generateCommand() *cobra.Command {
 	var goOn, verbose bool
 	var at string
 	c := &cobra.Command{
-		Use: "generate", Short: "write the site", GroupID: groupWeb, Args: cobra.NoArgs,
+		Use: "generate", Short: "write the site; accept HOST takes in what is older", GroupID: groupWeb, Args: cobra.NoArgs,
 		Long: "generate writes the site once, or with --watch again and again. It does not touch files\n" +
 			"whose content is the same, and prints nothing if all is well. Problems are shown on the\n" +
 			"page, in health.json and on stderr, and the exit code is then 3.\n" + exitStatus,

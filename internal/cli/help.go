@@ -36,8 +36,8 @@ func rootHelp(root *cobra.Command) string {
 }
 
 // unlisted are the commands that have no line of their own, so that the list fits a terminal: those that cobra makes, and
-// one that another's line names.
-func unlisted() []string { return []string{"completion", "help", "deregister"} }
+// those that another's line names.
+func unlisted() []string { return []string{"completion", "help", "deregister", "accept"} }
 
 func commandHelp(c *cobra.Command) string {
 	if !c.HasExample() { // completion, which cobra makes

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
@@ -113,13 +111,8 @@ func (a *app) concerns(ctx context.Context, c *cobra.Command, from, name string,
 	if err != nil {
 		return nil, err
 	}
-	aliases, _ := s.Aliases()
-	path, elsewhere := bookingsFile(cfg)
-	if elsewhere == nil {
-		aliases, _ = aliasesBeside(cfg, path)
-	}
-	p := booking.Policy{Aliases: aliases, Person: aliases.Canonical(cmp.Or(strings.TrimSpace(name), a.bookingName(cfg)))}
-	is, now := aliases.Mine(p.Person), a.now()
+	p := a.asking(cfg, name)
+	is, now := p.Aliases.Mine(p.Person), a.now()
 	b, err := s.Concerning(ctx, is)
 	if err == nil && b.Late(now) {
 		err = fmt.Errorf("%s is %s old: its generator has stopped", s.Name, snapshot.Length(b.Age(now)))
@@ -129,6 +122,7 @@ func (a *app) concerns(ctx context.Context, c *cobra.Command, from, name string,
 	}
 	own := slices.DeleteFunc(b.Bookings, func(b board.Booking) bool { return !p.Mine(booking.Booking{Name: b.Name, By: b.By}) })
 	for _, n := range text.Notices(b, is, own, now, within, cfg.Zone()) {
+		_, elsewhere := bookingsFile(cfg)
 		here := elsewhere == nil || cfg.String("booking.ssh") != ""
 		list = append(list, helped(c, n, here, p.Person))
 	}
@@ -151,13 +145,5 @@ func helped(c *cobra.Command, n text.Notice, here bool, person string) concern {
 		return concern{n, shell.Join(slices.Concat([]string{"gpuboard"}, words, []string{"--name", person})...), advice + ", on the web host"}
 	}
 
-	// The flags that were given count for the other command as well, if it has them.
-	other, _, _ := c.Root().Find(words[:1])
-	without := []string{"json"}
-	c.Flags().Visit(func(f *pflag.Flag) {
-		if f.Name != "config" && other.Flags().Lookup(f.Name) == nil {
-			without = append(without, f.Name)
-		}
-	})
-	return concern{n, shell.Join(slices.Concat([]string{"gpuboard"}, words, commandLine(c, without...)[2:])...), advice}
+	return concern{n, shell.Join(slices.Concat([]string{"gpuboard"}, words, flagsFor(c, words[0]))...), advice}
 }

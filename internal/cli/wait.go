@@ -207,11 +207,10 @@ func (v *waiter) say(s string) {
 
 // open returns the GPUs that can be used and, with --book, can be booked.
 func (v *waiter) open(b *board.Board) []board.Unit {
-	open := v.wanted.Choose(b, v.mine)
-	if v.newEditor == nil {
-		return open
+	if v.newEditor != nil {
+		v.wanted.FreeUntil = v.app.now().Add(v.lasts)
 	}
-	return slices.DeleteFunc(open, func(o board.Unit) bool { return !v.possible(o.GPU) })
+	return v.wanted.Choose(b, v.mine)
 }
 
 // never returns an error if the cluster has not that many GPUs of the kind.
@@ -307,11 +306,6 @@ func (v *waiter) bookAfterWait(cfg *config.Config, length string) (err error) {
 	v.newEditor = func() (*editor, error) { return quiet.editor(cfg, v.wanted.user, "") }
 	_, err = v.newEditor()
 	return err
-}
-
-// possible reports whether a GPU can be booked for as long as is wanted, or is booked already.
-func (v *waiter) possible(g *board.GPU) bool {
-	return g.State != board.Free || g.FreeUntil.IsZero() || !g.FreeUntil.Before(v.app.now().Add(v.lasts))
 }
 
 // book writes the bookings, all or none. The error is errTaken if a GPU has been booked since.

@@ -5,12 +5,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	// The tests run the program and do not call it: with this import a change of
 	// the program is one of the test's inputs, and runs it again.
 	_ "gpuboard/internal/cli"
+	"gpuboard/internal/testenv/sitetest"
 )
 
 // workshop is where this run of the tests builds the program.
@@ -49,4 +54,26 @@ func builtProgram(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return program
+}
+
+// TestAgentAsksTheProgram: what an agent starts answers it over stdin and stdout, and ends when it goes.
+func TestAgentAsksTheProgram(t *testing.T) {
+	site := t.TempDir()
+	sitetest.Site{At: time.Now()}.Write(t, site)
+	program := exec.Command(builtProgram(t), "mcp", "--from", site)
+	agent := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, nil)
+	session, err := agent.Connect(t.Context(), &mcp.CommandTransport{Command: program}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "find_free", Arguments: map[string]any{"count": 2}})
+	if err != nil || answer.IsError || len(answer.Content) != 2 {
+		t.Fatalf("%v: %+v", err, answer)
+	}
+	if words := answer.Content[0].(*mcp.TextContent).Text; !strings.HasPrefix(words, "2 GPUs can be used now: gpu01:0, gpu01:1") {
+		t.Error(words)
+	}
+	if err := session.Close(); err != nil || !program.ProcessState.Success() {
+		t.Errorf("it ends with %v, %v", err, program.ProcessState)
+	}
 }

@@ -55,6 +55,7 @@ var rooms = map[string][]string{
 	"internal/node":        {"collector", "internal/atomicfile", "internal/board", "internal/config", "internal/failure", "internal/inventory", "internal/shell", "internal/snapshot", "internal/spool", "publisher"},
 	"internal/watch":       {"internal/atomicfile", "internal/board", "internal/config", "internal/events", "internal/failure", "internal/history", "internal/inventory", "internal/notify", "internal/objectstore", "internal/shell", "internal/snapshot", "internal/spool", "publisher", "publisher/site", "sitegen", "sitegen/render"},
 	"internal/source":      {"internal/atomicfile", "internal/board", "internal/booking", "internal/config", "internal/failure", "internal/inventory", "internal/node", "internal/snapshot", "sitegen", "sitegen/data", "sitegen/render"},
+	"internal/mcp":         {"internal/board", "internal/booking", "internal/failure", "internal/snapshot", "internal/source", "sitegen/data", "sitegen/text"},
 	"internal/demo":        {"collector", "collector/hostinfo", "internal/inventory", "internal/snapshot"},
 	"templates":            {},
 	"docs":                 {},
@@ -100,6 +101,8 @@ var doors = map[string][]string{
 	"golang.org/x/text/unicode/norm":     {"internal/booking", "sitegen/text"},
 	"golang.org/x/text/width":            {"sitegen/render"},
 	"modernc.org/sqlite":                 {"internal/history"},
+
+	"github.com/modelcontextprotocol/go-sdk": {"internal/mcp"},
 }
 
 // markdownFile is the one file that makes HTML which is not escaped again.

@@ -116,7 +116,7 @@ func bookingsHere(ctx context.Context, o Options, host, dir string, opt booking.
 			"%s last had news of this host %s ago; if its generator has stopped, bookings made since are not known",
 			s.Name, snapshot.Length(age))})
 	}
-	return calendarOf(host, bookings), h.State == board.Maintenance, problems
+	return Calendar(bookings, func(name string) bool { return name == host }), h.State == board.Maintenance, problems
 }
 
 // keepHost leaves of a calendar what is this node's business: its own bookings,
@@ -139,14 +139,14 @@ func followCards(ctx context.Context, o Options, cal *booking.Calendar) {
 	}
 }
 
-// calendarOf makes a calendar of what a site shows.
-func calendarOf(host string, shown []board.Booking) *booking.Calendar {
+// Calendar makes a calendar of the bookings of some hosts that a site shows.
+func Calendar(shown []board.Booking, of func(host string) bool) *booking.Calendar {
 	cal := &booking.Calendar{File: "the site"}
 	for _, s := range shown {
-		if s.Host != host {
+		if !of(s.Host) {
 			continue
 		}
-		b := booking.Booking{ID: s.ID, Host: host, Name: s.Name, Written: s.Name, From: s.From, Until: s.Until, Comment: s.Comment,
+		b := booking.Booking{ID: s.ID, Host: s.Host, Name: s.Name, Written: s.Name, From: s.From, Until: s.Until, Comment: s.Comment,
 			Kind: booking.Kind(s.Kind), By: s.By, Forced: s.Forced}
 		targets := []booking.Target{{All: true, Index: -1}}
 		switch {

@@ -146,15 +146,12 @@ func (s *Source) host(ctx context.Context, name string) (h *board.Host, bookings
 // WithBookings returns the board with the bookings that the site published, which
 // tell the number that the GPU of each has now. Without them the number counts that
 // was written.
-func (s *Source) WithBookings(ctx context.Context) (*board.Board, error) {
+func (s *Source) WithBookings(ctx context.Context) (*data.Published, error) {
 	p, err := s.Read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if len(p.Board.Bookings) == 0 {
+	if err == nil && len(p.Board.Bookings) == 0 {
 		p.Board.Bookings = s.bookings(ctx)
 	}
-	return p.Board, nil
+	return p, err
 }
 
 // bookings reads the bookings that a site published; nil if they cannot be read.

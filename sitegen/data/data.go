@@ -5,6 +5,7 @@ package data
 import (
 	"embed"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -182,6 +183,19 @@ var apiSchemas = sync.OnceValues(func() ([]render.File, error) {
 	}
 	return append(files, render.NewFile("api/v1/schema/snapshot.json", snapshot.SchemaJSON())), nil
 })
+
+// Schema returns the JSON Schema of a file, such as "free.json".
+func Schema(name string) ([]byte, error) {
+	files, err := apiSchemas()
+	i := slices.IndexFunc(files, func(f render.File) bool { return f.Path == "api/v1/schema/"+name })
+	if err == nil && i < 0 {
+		err = fmt.Errorf("there is no schema of %s", name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return files[i].Content, nil
+}
 
 // sharedSchema puts what board.json defines into another schema.
 func sharedSchema() (*strings.Replacer, error) {

@@ -149,6 +149,17 @@ func (p *Published) JSON() []byte {
 	return boardFile(in, docsOf(b.Hosts, hostFields))
 }
 
+// FreeJSON writes what is free of the board in the shape of api/v1/free.json.
+func (p *Published) FreeJSON() []byte {
+	return freeFile(render.Input{Board: p.Board, Generation: p.Generation})
+}
+
+// BookingsJSON writes the bookings of the board in the shape of api/v1/bookings.json.
+func (p *Published) BookingsJSON() []byte {
+	in := render.Input{Board: p.Board, Generation: p.Generation}
+	return bookingsFile(in, newBookingTexts(in))
+}
+
 // HostJSON writes a host of a board in the shape of api/v1/hosts/<host>.json,
 // with those of the board's bookings that are for it.
 func HostJSON(b *board.Board, h *board.Host) []byte {
