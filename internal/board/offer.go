@@ -20,6 +20,7 @@ type Offer struct {
 	Units     []Unit    // what would be booked; nil if there is not so much
 	Fit, Open int       // how many GPUs are of the kind, and how many of these can be booked
 	Next      time.Time // when so many can be booked for as long, if Units is nil; zero if that is not known
+	Later     []Unit    // which these are at Next
 }
 
 // A bookable is a GPU that can be booked, with its bookings that are not over.
@@ -59,7 +60,7 @@ func (w *Wish) Offer(b *Board, cal *booking.Calendar, now time.Time) Offer {
 	})
 	o := Offer{Units: w.pick(open), Fit: len(all), Open: len(open)}
 	if o.Units == nil && o.Fit >= w.GPUs {
-		o.Next = w.next(all, begin)
+		o.Next, o.Later = w.next(all, begin)
 	}
 	return o
 }
@@ -111,7 +112,7 @@ func (w *Wish) openFrom(all []bookable, begin time.Time, usable func(*GPU) bool)
 }
 
 // next is the end of a booking from which there are enough GPUs. How long unbooked use lasts is not known.
-func (w *Wish) next(all []bookable, after time.Time) time.Time {
+func (w *Wish) next(all []bookable, after time.Time) (time.Time, []Unit) {
 	usable := func(g *GPU) bool {
 		switch g.State {
 		case Free, Booked, InUse:
@@ -129,9 +130,9 @@ func (w *Wish) next(all []bookable, after time.Time) time.Time {
 	}
 	slices.SortFunc(ends, time.Time.Compare)
 	for _, end := range slices.CompactFunc(ends, time.Time.Equal) {
-		if Pick(w.openFrom(all, end, usable), w.GPUs, w.OneHost, true) != nil {
-			return end
+		if units := Pick(w.openFrom(all, end, usable), w.GPUs, w.OneHost, true); units != nil {
+			return end, units
 		}
 	}
-	return time.Time{}
+	return time.Time{}, nil
 }

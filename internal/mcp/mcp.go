@@ -84,7 +84,7 @@ func (o Options) server() (*sdk.Server, error) {
 	err := errors.Join(
 		add(t, "find_free", "GPUs that your user may use now, by host:index", "free.json", t.findFree),
 		add(t, "who_uses", "Who uses and who has booked a GPU, or the GPUs of a host", "host.json", t.whoUses),
-		add(t, "when_free", "From when on GPUs can be booked", "free.json", t.whenFree),
+		add(t, "when_free", "From when on GPUs can be booked; who_uses tells it of a GPU", "free.json", t.whenFree),
 		add(t, "my_bookings", "The bookings of your user", "bookings.json", t.myBookings),
 	)
 	if o.Run != nil {
@@ -162,11 +162,13 @@ type bookInput struct {
 }
 
 func (t *tools) book(ctx context.Context, in bookInput) (string, []byte, error) {
-	flags := given("--from", in.From, "--for", in.For, "--until", in.Until, "--comment", in.Comment, "--model", in.Model, "--min-memory", in.Memory)
+	flags := []string{
+		"--from=" + in.From, "--for=" + in.For, "--until=" + in.Until, "--comment=" + in.Comment, "--model=" + in.Model,
+		"--min-memory=" + in.Memory, fmt.Sprintf("--mig=%t", in.MIG), fmt.Sprintf("--same-host=%t", in.SameHost), fmt.Sprintf("--dry-run=%t", in.DryRun),
+	}
 	if in.Count != 0 {
 		flags = append(flags, fmt.Sprintf("--gpus=%d", in.Count))
 	}
-	flags = append(flags, fmt.Sprintf("--mig=%t", in.MIG), fmt.Sprintf("--same-host=%t", in.SameHost), fmt.Sprintf("--dry-run=%t", in.DryRun))
 	return t.change(ctx, "book", flags, append(in.Places, in.Hosts...))
 }
 
@@ -185,19 +187,10 @@ type extendInput struct {
 }
 
 func (t *tools) extend(ctx context.Context, in extendInput) (string, []byte, error) {
-	return t.change(ctx, "book", given("--extend", in.Which, "--for", in.For, "--until", in.Until), nil)
+	return t.change(ctx, "book", []string{"--extend=" + in.Which, "--for=" + in.For, "--until=" + in.Until}, nil)
 }
 
-// given are the flags that have a value, each in one word with it, so that no value is taken for a flag.
-func given(namesAndValues ...string) (flags []string) {
-	for i := 0; i < len(namesAndValues); i += 2 {
-		if namesAndValues[i+1] != "" {
-			flags = append(flags, namesAndValues[i]+"="+namesAndValues[i+1])
-		}
-	}
-	return flags
-}
-
+// change runs a command. Each flag is one word with its value, so that no value is taken for a flag.
 func (t *tools) change(ctx context.Context, command string, flags, args []string) (string, []byte, error) {
 	words := append(append([]string{command, "--json"}, flags...), "--")
 	printed, said, err := t.Run(ctx, append(words, args...)...)

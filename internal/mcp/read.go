@@ -141,8 +141,7 @@ func (t *tools) whoUses(ctx context.Context, in whoInput) (string, []byte, error
 }
 
 type whenInput struct {
-	Place string `json:"place,omitempty" jsonschema:"these GPUs, such as gpu01:0 or gpu01, and no others; without count"`
-	For   string `json:"for,omitempty" jsonschema:"how long they are wanted, such as 8h; 1h if not given"`
+	For string `json:"for,omitempty" jsonschema:"how long they are wanted, such as 8h; 1h if not given"`
 	kind
 }
 
@@ -157,20 +156,6 @@ func (t *tools) whenFree(ctx context.Context, in whenInput) (string, []byte, err
 	if err != nil {
 		return "", nil, err
 	}
-	if in.Place != "" {
-		var h *board.Host
-		if p.Board, h, err = at(p.Board, in.Place); err != nil {
-			return "", nil, err
-		}
-		w.GPUs = 0
-		for g := range h.Units() {
-			w.MIG = g.Slice != nil
-			w.GPUs++
-		}
-		if w.GPUs == 0 {
-			return "", nil, failure.New(failure.ExitNoMatch, fmt.Errorf("nothing is known of the GPUs of %s", h.Name), "")
-		}
-	}
 	p.Board = p.Board.Only(w.Fits)
 	cal := source.Calendar(p.Board.Bookings, func(string) bool { return true })
 	offer := w.Offer(p.Board, cal, policy.Now)
@@ -179,14 +164,10 @@ func (t *tools) whenFree(ctx context.Context, in whenInput) (string, []byte, err
 	switch {
 	case offer.Units != nil:
 	case !offer.Next.IsZero():
-		later := w.Moved(offer.Next)
-		units := later.Offer(p.Board, cal, policy.Now).Units
-		words = fmt.Sprintf("%s can be booked from %s on: %s", board.Number(w.GPUs, "GPU"), later.From.In(policy.Zone).Format("Mon 2 Jan 2006 15:04 MST"), places(units))
-		if len(units) > 0 {
-			first := *units[0].GPU
-			first.FreeFrom = later.From
-			p.Board.NextFree = &board.Unit{Host: units[0].Host, GPU: &first}
-		}
+		first := *offer.Later[0].GPU
+		first.FreeFrom = booking.WholeMinute(offer.Next)
+		p.Board.NextFree = &board.Unit{Host: offer.Later[0].Host, GPU: &first}
+		words = fmt.Sprintf("%s can be booked from %s on: %s", board.Number(w.GPUs, "GPU"), first.FreeFrom.In(policy.Zone).Format("Mon 2 Jan 2006 15:04 MST"), places(offer.Later))
 	case offer.Fit < w.GPUs:
 		words = fmt.Sprintf("there will never be %d: the board has %d of this kind", w.GPUs, offer.Fit)
 	default:
