@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/failure"
+	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sitetest"
 	"gpuboard/sitegen/data"
 )
@@ -386,7 +388,7 @@ func TestMineSpoilsNoLogin(t *testing.T) {
 		args []string
 		why  string
 	}{
-		{"no answer", sitetest.Now, []string{"--from", stall}, `no answer within 200 ms`},
+		{"no answer", sitetest.Now, []string{"--from", stall, "--limit", "180ms"}, `no answer in time`},
 		{"no board", sitetest.Now, []string{"--from", broken}, `that is no board`},
 		{"nothing there", sitetest.Now, []string{"--from", whole + "/nowhere/"}, `404`},
 		{"too old", sitetest.Now.Add(time.Hour), []string{"--from", whole}, `is 1 h old: its generator has stopped`},
@@ -395,7 +397,7 @@ func TestMineSpoilsNoLogin(t *testing.T) {
 		{"somebody else", sitetest.Now, []string{"--from", whole, "--name", "carla"}, `nothing concerns you now`},
 	} {
 		for _, as := range [][]string{nil, {"--json"}} {
-			args := append([]string{"mine", "--name", "eva"}, append(c.args, as...)...)
+			args := slices.Concat([]string{"mine", "--name", "eva", "--limit", need.Patience.String()}, c.args, as)
 			got := ask(t, c.now, args...)
 			if got.code != 0 || strings.Trim(got.stdout, "[]\n") != "" || got.stderr != "" {
 				t.Errorf("%s: %v", c.name, got)
@@ -407,7 +409,7 @@ func TestMineSpoilsNoLogin(t *testing.T) {
 		}
 	}
 
-	got := ask(t, sitetest.Now, "mine", "--from", whole, "--name", "eva")
+	got := ask(t, sitetest.Now, "mine", "--from", whole, "--name", "eva", "--limit", need.Patience.String())
 	id := regexp.MustCompile(`release (\S+)|--extend (\S+)`).FindAllStringSubmatch(got.stdout, -1)
 	if len(id) != 1 {
 		t.Fatalf("%v", got)

@@ -59,7 +59,7 @@ func builtProgram(t testing.TB) string {
 // TestAgentAsksTheProgram: what an agent starts answers it over stdin and stdout, and ends when it goes.
 func TestAgentAsksTheProgram(t *testing.T) {
 	site := t.TempDir()
-	sitetest.Site{At: time.Now()}.Write(t, site)
+	sitetest.Site{At: time.Now().Add(50 * time.Second)}.Write(t, site)
 	program := exec.Command(builtProgram(t), "mcp", "--from", site)
 	agent := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, nil)
 	session, err := agent.Connect(t.Context(), &mcp.CommandTransport{Command: program}, nil)
