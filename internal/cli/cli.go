@@ -43,6 +43,21 @@ type app struct {
 	demonstration  *demonstration // that runs the command; nil for none
 }
 
+// A Process is one run of the program, with what it has of its surroundings. Args are without the program's name.
+type Process struct {
+	Args           []string
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Now            func() time.Time
+	Getenv         func(string) string
+}
+
+// Run runs the program and returns its exit code.
+func (p Process) Run(ctx context.Context) int {
+	a := &app{stdin: p.Stdin, stdout: p.Stdout, stderr: p.Stderr, now: p.Now, getenv: p.Getenv, args: p.Args}
+	return a.run(ctx)
+}
+
 // Main runs the program and returns its exit code. args are without the
 // program's name.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -50,8 +65,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer stop()
 	// A second signal ends the process at once, as if nobody had asked for the first.
 	go func() { <-ctx.Done(); stop() }()
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, now: time.Now, getenv: os.Getenv, args: args}
-	return a.run(ctx)
+	return Process{args, stdin, stdout, stderr, time.Now, os.Getenv}.Run(ctx)
 }
 
 func (a *app) run(ctx context.Context) int {

@@ -35,16 +35,6 @@ func settingsOf(t *testing.T, values map[string]string) *config.Config {
 	return cfg
 }
 
-// loadText reads a configuration file with this content.
-func loadText(t *testing.T, text string) (*config.Config, error) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "gpuboard.yml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return config.Load(config.Sources{Getenv: func(string) string { return "" }, Flag: func(name string) (string, bool) { return path, name == "config" }})
-}
-
 func TestColorsAndUnicodeOfStdout(t *testing.T) {
 	for _, c := range []struct {
 		env             string

@@ -1,4 +1,4 @@
-package cli
+package machine_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/cli"
 	"gpuboard/internal/doctor"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/node"
@@ -35,7 +36,7 @@ func newBed(t *testing.T) *bed {
 	t.Helper()
 	dir := t.TempDir()
 	b := &bed{t: t, dir: dir, now: time.Now, env: map[string]string{"HOME": dir, "USER": "tester"}}
-	capture, err := filepath.Abs("../../collector/nvidiasmi/testdata/idle-8x-a100-550.xml")
+	capture, err := filepath.Abs("../../../collector/nvidiasmi/testdata/idle-8x-a100-550.xml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,9 +82,16 @@ func (b *bed) must(err error) {
 
 func (b *bed) run(args ...string) (stdout, stderr string, code int) {
 	var out, errs bytes.Buffer
-	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, now: b.now, getenv: func(k string) string { return b.env[k] }, args: args}
-	code = a.run(context.Background())
+	getenv := func(k string) string { return b.env[k] }
+	p := cli.Process{Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Now: b.now, Getenv: getenv}
+	code = p.Run(context.Background())
 	return out.String(), errs.String(), code
+}
+
+// version is that of the program.
+func (b *bed) version() string {
+	out, _, _ := b.run("version")
+	return strings.TrimSpace(strings.TrimPrefix(out, "gpuboard "))
 }
 
 func (b *bed) do(args ...string) {
@@ -177,7 +185,7 @@ func TestDoctorNamesWhatIsWrongWithANode(t *testing.T) {
 		}},
 		{name: "the loop hangs", code: "loop:hangs", words: "not responded", spoil: func(b *bed, _ *sshtest.Server) {
 			b.hold("spool/" + node.LockFile)
-			b.must(node.Heartbeat{PID: 4711, Every: time.Second, Beat: time.Now().Add(-time.Hour), Version: version()}.Write(b.path("spool")))
+			b.must(node.Heartbeat{PID: 4711, Every: time.Second, Beat: time.Now().Add(-time.Hour), Version: b.version()}.Write(b.path("spool")))
 		}},
 		{name: "key open to all", code: "ssh:key-mode", words: "chmod 600", spoil: func(b *bed, s *sshtest.Server) { b.must(os.Chmod(s.Key, 0o644)) }},
 		{name: "another key", code: "ssh:auth", words: "/etc/ssh/gpudrop/ACCOUNT", spoil: func(b *bed, _ *sshtest.Server) {
@@ -270,7 +278,7 @@ func (b *bed) running(change func(*node.Heartbeat)) {
 	b.must(os.Mkdir(b.path("spool"), 0o700))
 	b.hold("spool/" + node.LockFile)
 	beat := node.Heartbeat{PID: os.Getpid(), Host: "gpu01", Every: 20 * time.Second, Started: b.now().Add(-time.Hour),
-		Beat: b.now().Add(-5 * time.Second), Version: version(), Settings: map[string]string{"host": "gpu01", "to": "sftp://n-gpu01@web/in"}}
+		Beat: b.now().Add(-5 * time.Second), Version: b.version(), Settings: map[string]string{"host": "gpu01", "to": "sftp://n-gpu01@web/in"}}
 	change(&beat)
 	b.must(beat.Write(b.path("spool")))
 }
@@ -315,7 +323,7 @@ func TestCheckReportsFailingPushes(t *testing.T) {
 // TestASnapshotWithErrorsEndsWithThree: what cron sees of a node where something
 // is not well is exit status 3 and one line, and the snapshot is there all the same.
 func TestASnapshotWithErrorsEndsWithThree(t *testing.T) {
-	captures, err := filepath.Abs("../../collector/nvidiasmi/testdata")
+	captures, err := filepath.Abs("../../../collector/nvidiasmi/testdata")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package cli
+package machine_test
 
 import (
 	"encoding/json"
@@ -83,12 +83,12 @@ func TestDoctorNamesEveryCauseOnANode(t *testing.T) {
 		}},
 		{"loop:not-pushing", "see whether sshd runs", func(b *bed) {
 			b.hold("spool/" + node.LockFile)
-			b.must(node.Heartbeat{PID: 4711, Every: time.Second, Beat: time.Now(), Version: version(),
+			b.must(node.Heartbeat{PID: 4711, Every: time.Second, Beat: time.Now(), Version: b.version(),
 				Push: node.Pushes{Since: time.Now(), Error: "connection refused", Code: "ssh:refused", Hint: "see whether sshd runs"}}.Write(b.path("spool")))
 		}},
 		{"loop:other-settings", "gpuboard doctor node --host=gpu09 --to=sftp://gpu09@web:2222/ --identity=/key", func(b *bed) {
 			b.hold("spool/" + node.LockFile)
-			b.must(node.Heartbeat{PID: 4711, Host: "gpu09", Every: time.Second, Beat: time.Now(), Version: version(), Push: node.Pushes{Since: time.Now(), Worked: time.Now()},
+			b.must(node.Heartbeat{PID: 4711, Host: "gpu09", Every: time.Second, Beat: time.Now(), Version: b.version(), Push: node.Pushes{Since: time.Now(), Worked: time.Now()},
 				Settings: map[string]string{"host": "gpu09", "to": "sftp://gpu09@web:2222/", "identity": "/key"}}.Write(b.path("spool")))
 		}},
 		{"local:directory", "mkdir -p", func(b *bed) { b.must(os.RemoveAll(b.path("data/drop"))) }},
@@ -147,7 +147,7 @@ func (b *bed) key() string {
 
 func smiCapture(t *testing.T) string {
 	t.Helper()
-	path, err := filepath.Abs("../../collector/nvidiasmi/testdata/idle-8x-a100-550.xml")
+	path, err := filepath.Abs("../../../collector/nvidiasmi/testdata/idle-8x-a100-550.xml")
 	if err != nil {
 		t.Fatal(err)
 	}

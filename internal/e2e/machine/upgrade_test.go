@@ -1,4 +1,4 @@
-package cli
+package machine_test
 
 import (
 	"archive/tar"
@@ -102,7 +102,7 @@ func live(b *bed) {
 // exist, as if it were gpu01's and taken then.
 func (b *bed) reads(clock string) {
 	b.at(clock)
-	f, err := os.Open("../snapshot/testdata/frozen/1-latest.json.gz")
+	f, err := os.Open("../../snapshot/testdata/frozen/1-latest.json.gz")
 	b.must(err)
 	defer f.Close()
 	bundle, err := snapshot.DecodeBundle(f)

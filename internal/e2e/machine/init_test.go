@@ -1,4 +1,4 @@
-package cli
+package machine_test
 
 import (
 	"fmt"
@@ -339,4 +339,14 @@ func TestInitFilesAreAccepted(t *testing.T) {
 			}
 		}
 	})
+}
+
+// loadText reads a configuration file with this content.
+func loadText(t *testing.T, text string) (*config.Config, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "gpuboard.yml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return config.Load(config.Sources{Getenv: func(string) string { return "" }, Flag: func(name string) (string, bool) { return path, name == "config" }})
 }

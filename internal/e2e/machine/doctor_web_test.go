@@ -1,4 +1,4 @@
-package cli
+package machine_test
 
 import (
 	"bytes"
