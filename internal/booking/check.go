@@ -210,6 +210,9 @@ func NearUUID(written string, known iter.Seq[string]) (near string) {
 	return near
 }
 
+// Near returns the host that an unknown name is a letter or two away from, or another domain; "" for none.
+func (f Fleet) Near(name string) string { return similarHost(name, slices.Sorted(maps.Keys(f.Hosts))) }
+
 // similarHost looks for a host with another domain or a slightly different name.
 func similarHost(name string, names []string) string {
 	short, _, _ := strings.Cut(name, ".")

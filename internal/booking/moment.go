@@ -124,11 +124,32 @@ func notUnderstood(s string) error { return notATime(s, forms) }
 func notATime(s, forms string) error {
 	switch {
 	case s == "":
-		return fmt.Errorf("the time is empty: %s", forms)
+		return errNoTime{fmt.Errorf("the time is empty: %s", forms)}
 	case slashes().MatchString(s):
 		return fmt.Errorf("%s: with slashes, some read day/month and some month/day: write year-month-day, as in 2026-11-20", quote(s))
 	}
-	return fmt.Errorf("%s is not a date: %s", quote(s), forms)
+	return errNoTime{fmt.Errorf("%s is not a date: %s", quote(s), forms)}
+}
+
+// errNoTime is the error of a text that has none of the forms of a time.
+type errNoTime struct{ error }
+
+// FlagFor returns the flag of a command behind which a text belongs: "for" a length of time, "until" a moment, also one
+// that is over or can mean two days, and "" for neither. near is the text with its first word corrected, if that is
+// one or two letters away from a day.
+func FlagFor(s string, now time.Time, zone *time.Location) (flag, near string) {
+	s = strings.ToLower(strings.TrimSpace(s))
+	for _, flag := range []string{"for", "until"} {
+		s = strings.TrimPrefix(s, flag+" ")
+	}
+	if _, err := ParseDuration(s); err == nil {
+		return "for", s
+	}
+	_, _, err := ParseMoment(s, now, zone)
+	if _, none := errors.AsType[errNoTime](err); !none {
+		return "until", s
+	}
+	return "", meant(s)
 }
 
 // atoi reads a few digits that a pattern has found; "" is 0.
@@ -286,7 +307,7 @@ func parseMoment(s string, begin, now time.Time, zone *time.Location, end bool) 
 		days = []date{next, next.plus(7)}
 	default:
 		if near := meant(said); near != "" {
-			return time.Time{}, "", fmt.Errorf("%s is not a date: did you mean %s?", quote(said), quote(near))
+			return time.Time{}, "", errNoTime{fmt.Errorf("%s is not a date: did you mean %s?", quote(said), quote(near))}
 		}
 		return time.Time{}, "", notUnderstood(said)
 	}

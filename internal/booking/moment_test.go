@@ -413,3 +413,17 @@ func TestLengthOverAChangeOfClocks(t *testing.T) {
 		}
 	}
 }
+
+func TestTimesAmongPlaces(t *testing.T) {
+	now := at(t, friday)
+	for word, want := range map[string][2]string{
+		"2h": {"for", "2h"}, "for 2d 6h": {"for", "2d 6h"}, "18h": {"for", "18h"}, "1.5h": {"for", "1.5h"},
+		"until fri": {"until", "fri"}, "18:30": {"until", "18:30"}, "20.11.2020": {"until", "20.11.2020"},
+		"next friday": {"until", "next friday"}, "sun": {"until", "sun"}, "20/11/2026": {"until", "20/11/2026"},
+		"tomorow": {"", "tomorrow"}, "gpu01": {"", ""}, "gpu01:18": {"", ""}, "a100": {"", ""}, "9": {"", ""}, "": {"", ""},
+	} {
+		if flag, near := FlagFor(word, now, paris(t)); flag != want[0] || near != want[1] {
+			t.Errorf("%q: %q, %q, want %q", word, flag, near, want)
+		}
+	}
+}

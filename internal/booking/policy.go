@@ -337,7 +337,8 @@ func (p *Policy) find(cal *Calendar, name string, wholeHost bool) ([]Booking, er
 			if !target.All || strings.Contains(name, ":") {
 				what = "nobody has booked "
 			}
-			return nil, &Refusal{Reason: NoBooking, Bookings: selected(here, p.Mine), Err: errors.New(what + snapshot.Text(name, 80))}
+			err := errors.New(what + snapshot.Text(name, 80) + p.otherHost(cal, host))
+			return nil, &Refusal{Reason: NoBooking, Bookings: selected(here, p.Mine), Err: err}
 		case p.Force:
 			found = append(found, current(at, p.Now)...)
 		default:
@@ -345,6 +346,20 @@ func (p *Policy) find(cal *Calendar, name string, wholeHost bool) ([]Booking, er
 		}
 	}
 	return found, nil
+}
+
+// otherHost adds to the error of a name without bookings the nearest host on which the person has some.
+func (p *Policy) otherHost(cal *Calendar, host string) string {
+	var hosts []string
+	for _, b := range cal.Bookings {
+		if !b.OverAt(p.Now) && p.Mine(b) {
+			hosts = append(hosts, b.Host)
+		}
+	}
+	if near := similarHost(host, hosts); near != "" && near != host {
+		return "; did you mean " + quote(near) + "?"
+	}
+	return ""
 }
 
 // ambiguous is the error of an id that several entries have, with the IDs to choose from.

@@ -33,6 +33,8 @@ type bookRequest struct {
 	at                    string
 	// again is the command as it was typed without some flags and with more.
 	again func(without []string, more ...string) string
+	// instead is the command with other places, and with more flags.
+	instead func(places []string, more ...string) string
 }
 
 func (a *app) bookCommand() *cobra.Command {
@@ -70,6 +72,13 @@ func (a *app) bookCommand() *cobra.Command {
 			e.look = func() error { return e.readBoard(c.Context(), cfg, true) }
 			r.again = func(without []string, more ...string) string {
 				return shell.Join(slices.Concat(commandLine(c, without...), more, args)...)
+			}
+			r.instead = func(places []string, more ...string) string {
+				words := commandLine(c, "force")
+				return shell.Join(slices.Concat(words[:2], places, words[2:], more)...)
+			}
+			if err := e.misplaced(&r, args); err != nil {
+				return err
 			}
 			if r.extend != "" {
 				return e.extend(c.Context(), &r)
@@ -230,18 +239,94 @@ func (e *editor) wanted(r *bookRequest, one booking.Booking, args []string) ([]b
 	undiscovered := slices.IndexFunc(e.board.Problems, func(p snapshot.Problem) bool {
 		return strings.HasPrefix(p.Code, "discovery:") || p.Code == "bad:unreadable" && p.Host == "" // the drops
 	})
+	meant := e.meant(r, args, first.Host)
 	if undiscovered >= 0 {
+		hint := "--force books it all the same"
+		if meant != "" {
+			hint = "did you mean " + meant
+		}
 		err := fmt.Errorf("%s, or is not known now: %s", first.Message, e.board.Problems[undiscovered].Message)
-		return nil, failure.New(failure.ExitTryAgain, err, "--force books it all the same")
+		return nil, failure.New(failure.ExitTryAgain, err, hint)
 	}
 	hint := "gpuboard status lists what there is; --force books it all the same"
 	switch {
+	case meant != "":
+		hint = "did you mean " + meant
 	case len(e.Fleet.Hosts) == 0:
 		hint = "gpuboard generate reads which hosts there are; --force books it all the same"
 	case len(args) > 1 && args[0] != first.Host && strings.Trim(first.Host, "0123456789") == "":
 		hint = "a GPU is written behind its host and a colon: gpuboard book " + args[0] + ":" + first.Host
 	}
 	return nil, failure.New(failure.ExitUsage, errors.New(first.Message), hint)
+}
+
+// meant is the command with the host that an unknown name is a letter or two away from, or with the day; "" for neither.
+func (e *editor) meant(r *bookRequest, args []string, host string) string {
+	if _, known := e.Fleet.Hosts[host]; known {
+		return "" // and its GPU is not
+	}
+	near := e.Fleet.Near(host)
+	_, day := booking.FlagFor(host, e.Now, e.Zone)
+	var places []string
+	for _, arg := range args {
+		name, gpus, some := strings.Cut(arg, ":")
+		switch named := strings.EqualFold(name, host); {
+		case named && near != "" && some:
+			places = append(places, near+":"+gpus)
+		case named && near != "":
+			places = append(places, near)
+		case !named:
+			places = append(places, arg)
+		}
+	}
+	switch {
+	case near != "":
+		return r.instead(places)
+	case day != "" && len(places) > 0 && r.length+r.until == "":
+		return r.instead(places, "--until", day)
+	}
+	return ""
+}
+
+// misplaced is an error if some of the words are a time, which stands behind a flag, and no place.
+func (e *editor) misplaced(r *bookRequest, args []string) error {
+	flag, said, places := e.timeAmong(args)
+	if flag == "" {
+		return nil
+	}
+	ends := r.length+r.until != ""
+	if ends && flag == "until" {
+		flag = "from"
+	}
+	hint := "--from, --until and --for say when"
+	if more, _, _ := e.timeAmong(places); more == "" && (!ends || flag == "from" && r.from == "") {
+		words := []string{"--" + flag, said}
+		if len(places) == 0 && r.gpus == 0 {
+			words = append([]string{"--gpus", "1"}, words...)
+		}
+		hint = "did you mean " + r.instead(places, words...)
+	}
+	if !strings.ContainsAny(said, "0123456789 ") {
+		hint += "; a host of this name is " + said + ":*"
+	}
+	return failure.Usage(hint, "%q is a time, and not a host", said)
+}
+
+// timeAmong finds the words among places that are a time (see [booking.FlagFor]), which may be several, and returns the
+// other ones. A known host is no time.
+func (e *editor) timeAmong(args []string) (flag, said string, places []string) {
+	const most = 5 // as in "on friday at 6 pm"
+	for n := min(len(args), most); n > 0; n-- {
+		for i := range len(args) - n + 1 {
+			if _, known := e.Fleet.Hosts[strings.ToLower(args[i])]; known {
+				continue
+			}
+			if flag, said = booking.FlagFor(strings.Join(args[i:i+n], " "), e.Now, e.Zone); flag != "" {
+				return flag, said, slices.Concat(args[:i], args[i+n:])
+			}
+		}
+	}
+	return "", "", args
 }
 
 // choose picks free GPUs that nobody has booked until the end.

@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"cmp"
+	"errors"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/booking"
 	"gpuboard/internal/config"
+	"gpuboard/internal/failure"
+	"gpuboard/internal/shell"
 )
 
 func (a *app) releaseCommand() *cobra.Command {
@@ -39,7 +43,7 @@ func (a *app) releaseCommand() *cobra.Command {
 				}
 			}
 			if err != nil {
-				return e.failed(err)
+				return cmp.Or(e.noTimeToRelease(args, err), e.failed(err))
 			}
 			for _, entry := range vanished {
 				b, _ := entry.Booking()
@@ -57,6 +61,26 @@ func (a *app) releaseCommand() *cobra.Command {
 	_ = c.Flags().MarkHidden("now")
 	c.ValidArgsFunction = a.completeHosts
 	return c
+}
+
+// noTimeToRelease is the error of words among those of release that are a time, and no booking; nil for none.
+func (e *editor) noTimeToRelease(args []string, err error) error {
+	refusal, ok := errors.AsType[*booking.Refusal](err)
+	if !ok || refusal.Reason != booking.NoBooking && refusal.Reason != booking.BadPlace {
+		return nil
+	}
+	flag, said, places := e.timeAmong(args)
+	if flag == "" {
+		return nil
+	}
+	hint := "gpuboard bookings --mine lists yours with their ids"
+	if len(places) > 0 {
+		hint = "release ends a booking now: " + shell.Join(append([]string{"gpuboard", "release"}, places...)...)
+	}
+	if flag == "until" && len(places) == 1 {
+		hint += "; at that time: " + shell.Join("gpuboard", "book", "--extend", places[0], "--until", said)
+	}
+	return failure.Usage(hint, "%q is a time, and not a booking", said)
 }
 
 // vanished takes the IDs of bookings that vanished from the file out of the arguments.
