@@ -1,16 +1,17 @@
 package cli_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -180,76 +181,131 @@ func TestFollowingDoctorMakesABoard(t *testing.T) {
 	}
 }
 
-// TestLogIsRotated: a loop goes on writing to its log after logrotate was there.
-func TestLogIsRotated(t *testing.T) {
-	program := need.Program(t, "logrotate")
+// write is an advice about a line of the configuration file.
+var write = regexp.MustCompile(`(in|below|at the end of) (\S+?)(?::(\d+))? write: (.*)`)
+
+// edits does what an advice says about the configuration file.
+func (b *beginner) edits(fix string) {
+	b.t.Helper()
+	m := write.FindStringSubmatch(remark.ReplaceAllString(fix, ""))
+	if m == nil {
+		b.t.Fatalf("this names no line of a file: %s", fix)
+	}
+	path := m[2]
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(b.dir, path)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	n, _ := strconv.Atoi(m[3])
+	switch m[1] {
+	case "in":
+		lines[n-1] = m[4]
+	case "below":
+		lines = slices.Insert(lines, n, m[4])
+	default:
+		lines = append(lines, m[4])
+	}
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// said is the finding with a code; nil for none.
+func (b *beginner) said(line, code string) *advice {
+	b.t.Helper()
+	_, all := b.asks(line)
+	if i := slices.IndexFunc(all, func(f advice) bool { return f.Code == code }); i >= 0 {
+		return &all[i]
+	}
+	return nil
+}
+
+// TestAdviceLasts: what doctor and check say to type keeps the settings of a loop, and what they say to write is in
+// force afterwards, also when cron's line runs again.
+func TestAdviceLasts(t *testing.T) {
 	t.Parallel()
 	capture, err := filepath.Abs("../../collector/nvidiasmi/testdata/idle-8x-a100-550.xml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	shipped, err := os.ReadFile("../../deploy/logrotate/gpuboard")
-	if err != nil {
-		t.Fatal(err)
-	}
 	b := &beginner{t: t, dir: t.TempDir()}
-	b.env = append(os.Environ(), "HOME="+b.dir, "GPUBOARD_SPOOL="+b.dir+"/spool", "GPUBOARD_TO=file://"+b.dir+"/data", "GPUBOARD_EVERY=2s", "GPUBOARD_FAKE_SMI="+capture)
-	log := b.dir + "/spool/run.log"
-	until := func(what string) []byte {
+	cron := "gpuboard check gpu01 --config node/gpuboard.yml"
+	for name, text := range map[string]string{
+		"bin/crontab": "#!/bin/sh\necho '* * * * * " + strings.Replace(cron, " node", " "+b.dir+"/node", 1) + " >/dev/null'\n",
+		"plain.yml":   "data: web\nsite: site\nconsul:\n    tags: [a]\n",
+	} {
+		if err := errors.Join(os.MkdirAll(b.dir+"/bin", 0o755), os.MkdirAll(b.dir+"/web/drop", 0o755), os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.env = append(os.Environ(), "HOME="+b.dir, "XDG_STATE_HOME="+b.dir+"/xdg", "GPUBOARD_FAKE_SMI="+capture, "CONSUL_HTTP_ADDR=127.0.0.1:1", "GPUBOARD_STATE="+b.dir+"/state")
+	settings := func(spool string) map[string]string {
 		t.Helper()
-		deadline := time.Now().Add(need.Patience)
-		for {
-			text, _ := os.ReadFile(log)
-			if bytes.Contains(text, []byte(what)) {
-				return text
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("the log has no %q:\n%s", what, text)
-			}
-			time.Sleep(20 * time.Millisecond)
+		beat, err := node.ReadHeartbeat(filepath.Join(b.dir, spool))
+		if err != nil {
+			t.Fatal(err)
 		}
+		return beat.Settings
 	}
-	t.Cleanup(func() { b.types("gpuboard check kill") })
-	if out, code := b.types("gpuboard check gpu01"); code != 3 { // it cannot push
-		t.Fatal(out)
+	types := func(line string) string {
+		t.Helper()
+		out, code := b.types(remark.ReplaceAllString(line, ""))
+		if code != 0 {
+			t.Fatalf("%q ends with %d:\n%s", line, code, out)
+		}
+		return out
 	}
-	until("publishing: ") // there is no data directory
 
-	own := strings.Replace(string(shipped), "/var/lib/gpuboard/spool/run.log", log, 1)
-	if own = strings.Replace(own, "\tsu gpuboard gpuboard\n", "", 1); own == string(shipped) {
-		t.Fatal("the file is not what this test knows")
+	// A loop that was started by flags alone, and died.
+	t.Cleanup(func() {
+		b.types("gpuboard check kill --spool bare")
+		b.types("gpuboard check kill --config node/gpuboard.yml")
+	})
+	types("gpuboard check gpu02 --spool bare --every 2s --to file://" + b.dir + "/web")
+	before := settings("bare")
+	types("gpuboard check kill --spool bare")
+	types(b.said("gpuboard doctor node --host gpu02 --spool bare", "loop:not-running").Fix)
+	if now := settings("bare"); !maps.Equal(before, now) || now["to"] == "" {
+		t.Errorf("the loop ran with %v, and now with %v", before, now)
 	}
-	if err := os.WriteFile(b.dir+"/conf", []byte(own), 0o600); err != nil {
-		t.Fatal(err)
+
+	// What somebody gives to check by hand is undone by cron, which says so once, and where it belongs.
+	types("gpuboard init node node --host gpu01 --to file://" + b.dir + "/web")
+	types(cron)
+	b.types(cron + " --every 2s")
+	out := types(cron)
+	if !strings.Contains(out, "note: the loop ran with another every until now: every was 2s, and is auto (default)") {
+		t.Errorf("cron says\n%s", out)
 	}
-	if out, err := exec.Command(program, "--force", "--state", b.dir+"/state", b.dir+"/conf").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	b.edits(out)
+	if out = types(cron); !strings.Contains(out, "(node/gpuboard.yml:") {
+		t.Errorf("then cron says\n%s", out)
 	}
-	if old, err := os.ReadFile(log + ".1.gz"); err != nil || len(old) < 20 {
-		t.Errorf("set aside: %d bytes, %v", len(old), err)
+	if out = types(cron); !strings.HasPrefix(out, "Running") || strings.Contains(out, "note") || settings("node/spool")["every"] != "2s" {
+		t.Errorf("and then\n%s%v", out, settings("node/spool"))
 	}
-	if err := os.Mkdir(b.dir+"/data", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if text := until("well again"); !bytes.HasPrefix(text, []byte("gpuboard: ")) || bytes.Contains(text, []byte("opening the data")) {
-		t.Errorf("after that it begins with %q", text[:min(len(text), 80)])
-	}
-	out, _ := b.types("gpuboard doctor node --host gpu01 --json")
-	var report struct {
-		Findings []struct{ State, Code, Message string }
-	}
-	if err := json.Unmarshal([]byte(out[max(0, strings.IndexByte(out, '{')):]), &report); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	said := map[string]bool{}
-	for _, f := range report.Findings {
-		said[f.Code] = true
-		if area, _, _ := strings.Cut(f.Code, ":"); f.State == "bad" && area != "smi" { // how fast the node is read is not the matter
-			t.Errorf("what was set aside disturbs: %s: %s", f.Code, f.Message)
+
+	// Settings belong into the file.
+	b.env = append(b.env, "PATH="+b.dir+"/bin:"+os.Getenv("PATH"))
+	for _, line := range []string{"gpuboard doctor node --config node/gpuboard.yml", "CONSUL_HTTP_ADDR= gpuboard doctor web --config plain.yml"} {
+		for _, code := range []string{"register:off", "discovery:off"} {
+			note := b.said(line, code)
+			if note == nil {
+				continue
+			}
+			b.edits(note.Fix)
+			if again := b.said(line, code); again != nil {
+				t.Errorf("%s has changed nothing: %+v", note.Fix, again)
+			}
 		}
 	}
-	if !said["spool:ok"] || !said["loop:ok"] {
-		t.Errorf("the doctor does not know of the spool and the loop:\n%s", out)
+	b.types(cron)
+	if settings("node/spool")["register.enabled"] != "true" || !strings.Contains(types("cat plain.yml"), "\n    enabled: true\n") {
+		t.Errorf("the loop runs with %v", settings("node/spool"))
 	}
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -10,7 +11,6 @@ import (
 
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
-	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
 )
 
@@ -69,22 +69,35 @@ func (a *app) checkAlive(ctx context.Context, cfg *config.Config, flags []string
 		why = ", which was version " + loop.Other
 	}
 	fmt.Fprintf(a.stdout, "%s %s (pid %d)%s\n", done, loop.Host, loop.PID, why)
+	for _, name := range loop.Changed {
+		a.otherSetting(cfg, name, loop.Was[name])
+	}
 	if loop.Launched && cfg.String("to") == "" {
-		fmt.Fprintf(a.stderr, "gpuboard: note: no drop is set, so snapshots stay on this node\ngpuboard: hint: add --to sftp://…, or to: in the configuration\n")
+		hint := "add --to sftp://USER@WEB/ to this command"
+		if cfg.Path != "" {
+			hint = cfg.Edit("to", "sftp://USER@WEB/")
+		}
+		fmt.Fprintf(a.stderr, "gpuboard: note: no drop is set, so snapshots stay on this node\ngpuboard: hint: %s\n", hint)
 	}
 	if loop.Push.Error != "" {
 		hint := loop.Push.Hint
 		if hint == "" {
-			hint = "gpuboard doctor node"
-			for _, flag := range flags {
-				name, value, _ := strings.Cut(flag, "=")
-				hint += " " + name + "=" + shell.Quote(value)
-			}
+			hint = "gpuboard doctor node --host=" + loop.Host + a.node(cfg).Flags(loop.Settings)
 		}
 		fmt.Fprintf(a.stderr, "gpuboard: %s: %s\ngpuboard: hint: %s\n", loop.Host, failure.Line(loop.Push.Failure(), loop.Push.Code), hint)
 		return silent(failure.ExitDegraded)
 	}
 	return nil
+}
+
+// otherSetting says that the loop had another value until now, as after a check that somebody typed beside cron's.
+func (a *app) otherSetting(cfg *config.Config, name, was string) {
+	hint := "to keep the former one, give it in this command, also in cron"
+	if cfg.Path != "" && name != "host" {
+		hint = "to keep the former one, " + cfg.Edit(name, was)
+	}
+	fmt.Fprintf(a.stderr, "gpuboard: note: the loop ran with another %s until now: %s was %s, and is %s (%s)\ngpuboard: hint: %s\n",
+		name, name, cmp.Or(was, "empty"), cmp.Or(cfg.String(name), "empty"), cfg.Origin(name), failure.Printable(hint))
 }
 
 func (a *app) checkKill(ctx context.Context, cfg *config.Config) error {

@@ -23,9 +23,6 @@ func (a *app) doctorCommand() *cobra.Command {
 		Example: "  gpuboard doctor web\n  gpuboard doctor node\n  gpuboard doctor web --data /srv/gpuboard/data --site /srv/gpuboard/site\n  gpuboard doctor --json",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			o := doctor.Options{Config: cfg, Node: a.node(cfg), Installed: installed, Crontab: a.crontab}
-			if f := c.Flags().Lookup("config"); f.Changed {
-				o.ConfigFlag = f.Value.String()
-			}
 			report, err := doctor.Examine(c.Context(), o, args...)
 			switch {
 			case errors.Is(err, context.Canceled):

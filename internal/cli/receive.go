@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/config"
+	"gpuboard/internal/doctor"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/shell"
 	"gpuboard/publisher/dropbox"
@@ -44,7 +45,7 @@ func (a *app) receiveCommand() *cobra.Command {
 					fmt.Fprintf(a.stderr, "gpuboard: a node that calls this host by another name needs that name in the list; the key is %s\n", fingerprint)
 					// Whoever prepared the directory for sshd made it root's.
 					if drops := filepath.Join(cfg.String("data"), "drop"); config.Writable(drops) != nil {
-						fmt.Fprintf(a.stderr, "gpuboard: warning: this user cannot write %s: a node is turned away unless it has a directory there\ngpuboard: hint: chown %d %s\n", drops, os.Geteuid(), shell.Quote(drops))
+						fmt.Fprintf(a.stderr, "gpuboard: warning: this user cannot write %s: a node is turned away unless it has a directory there\ngpuboard: hint: %s\n", drops, doctor.Own(drops, os.Geteuid(), "gpuboard "+shell.Join(a.args...)))
 					}
 				},
 			}

@@ -15,8 +15,9 @@ import (
 
 // A Config holds the settings in force. Load makes one.
 type Config struct {
-	// Path is the file that was read; "" for none.
-	Path string
+	// Path is the file that was read; "" for none. Named reports that --config named it.
+	Path  string
+	Named bool
 	// What a list of strings cannot say, from the file alone.
 	Hosts      []inventory.Entry
 	ShortNames map[string]string
@@ -51,6 +52,7 @@ func Load(from Sources) (*Config, error) {
 	for _, k := range Keys() {
 		c.Set(k.Name, k.DefaultHere(from.Getenv), "default")
 	}
+	_, c.Named = from.Flag("config")
 	if err := c.readFile(from.file()); err != nil {
 		return nil, err
 	}

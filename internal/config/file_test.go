@@ -1,7 +1,10 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -124,4 +127,61 @@ func FuzzConfiguration(f *testing.F) {
 			t.Fatalf("%q: %d bytes of message, without a place: %.300s", file, len(message), message)
 		}
 	})
+}
+
+var advice = regexp.MustCompile(`^(in|below|at the end of) .*?(?::(\d+))? write: (.*)$`)
+
+// TestEdit does what Edit says, to the file that init writes and to others, and reads the value back.
+func TestEdit(t *testing.T) {
+	env := func(string) string { return "" }
+	path := filepath.Join(t.TempDir(), "gpuboard.yml")
+	node := Sample(true, map[string]string{"to": "sftp://web/"}, env, "")
+	web := Sample(false, nil, env, "notify: []\n")
+	for _, test := range []struct{ file, name, value, want string }{
+		{node, "register.enabled", "true", "in"},
+		{node, "to", "sftp://other/", "in"},
+		{node, "site_url", "https://gpu.example.org/", "in"},
+		{node, "register.title", "x: y", "in"},
+		{web, "consul.enabled", "true", "in"},
+		{web, "booking.timezone", "UTC", "in"},
+		{web, "timezone", "UTC", "in"},
+		{"title: x\n", "base_url", "https://a/", "at the end of"},
+		{"title: x\n", "register.enabled", "true", "at the end of"},
+		{"consul:\n    tags: [a]\nregister:\n", "consul.enabled", "true", "below"},
+		{"consul:\n    tags: [a]\nregister:\n", "register.enabled", "true", "below"},
+		{"hosts:\n  - name: a\n    title: b\n", "title", "ours", "at the end of"},
+	} {
+		if err := os.WriteFile(path, []byte(test.file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		read := func() *Config {
+			c, err := Load(Sources{Getenv: env, Flag: func(name string) (string, bool) { return path, name == "config" }})
+			if err != nil {
+				t.Fatalf("%s: %v", test.name, err)
+			}
+			return c
+		}
+		said := read().Edit(test.name, test.value)
+		m := advice.FindStringSubmatch(said)
+		if m == nil || m[1] != test.want {
+			t.Errorf("%s: it says %q", test.name, said)
+			continue
+		}
+		lines := strings.Split(strings.TrimSuffix(test.file, "\n"), "\n")
+		n, _ := strconv.Atoi(m[2])
+		switch m[1] {
+		case "in":
+			lines[n-1] = m[3]
+		case "below":
+			lines = slices.Insert(lines, n, m[3])
+		default:
+			lines = append(lines, m[3])
+		}
+		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := read().String(test.name); got != test.value {
+			t.Errorf("%s: after %q it is %q", test.name, said, got)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"unicode"
@@ -49,6 +50,44 @@ func Sample(node bool, set map[string]string, getenv func(string) string, more s
 		fmt.Fprintf(&b, "%s%s%s: %s\n", indent, mark, name, k.yaml(value))
 	}
 	return b.String() + more
+}
+
+// Edit says where in the file that was read a setting is written, and how: the line that has it, also one behind a # as
+// [Sample] writes it, else a line below its section, or at the end.
+func (c *Config) Edit(name, value string) string {
+	data, _ := os.ReadFile(c.Path) // Load has read it
+	section, key, nested := strings.Cut(name, ".")
+	if !nested {
+		section, key = "", name
+	}
+	line := key + ": " + Among(Keys(), name).yaml(value)
+
+	within, head, indent := "", 0, "  "
+	for n, text := range strings.Split(string(data), "\n") {
+		blanks := text[:len(text)-len(strings.TrimLeft(text, " "))]
+		word, _, ok := strings.Cut(strings.TrimPrefix(text[len(blanks):], "#"), ":")
+		switch {
+		case !ok:
+		case word == key && within == section && nested == (blanks != ""):
+			return fmt.Sprintf("in %s:%d write: %s%s", c.Path, n+1, blanks, line)
+		case blanks == "" && text[0] != '#':
+			if within = word; !nested {
+				within = ""
+			}
+			if word == section {
+				head = n + 1
+			}
+		case nested && within == section && blanks != "" && head == n:
+			indent = blanks
+		}
+	}
+	switch {
+	case head > 0:
+		return fmt.Sprintf("below %s:%d write: %s%s", c.Path, head, indent, line)
+	case nested:
+		line = section + ": {" + line + "}"
+	}
+	return fmt.Sprintf("at the end of %s write: %s", c.Path, line)
 }
 
 // BySection puts the settings of each section together, behind those without one.

@@ -8,7 +8,9 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"os/user"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -64,10 +66,9 @@ const (
 
 // Options are what doctor looks at.
 type Options struct {
-	Config     *config.Config
-	ConfigFlag string    // the file that --config named; "" for none
-	Node       node.Node // makes the parts of a node, and has the clock and the environment
-	Installed  func(program string) bool
+	Config    *config.Config
+	Node      node.Node // makes the parts of a node, and has the clock and the environment
+	Installed func(program string) bool
 	// Crontab returns this user's crontab, nil if there is none.
 	Crontab func(context.Context) []byte
 }
@@ -79,6 +80,7 @@ type examination struct {
 	etc      string // /etc
 	answers  string // of docker, podman and nerdctl
 	euid     int
+	side     string // that is looked at
 	findings []Finding
 	jobs     []job
 	mounts   map[string]bool // by path; nil until somebody asks
@@ -95,7 +97,7 @@ func Examine(ctx context.Context, o Options, sides ...string) (Report, error) {
 	d.configFile()
 	d.jobs = d.configuredJobs(ctx)
 	for _, side := range sides {
-		switch side {
+		switch d.side = side; side {
 		case Node:
 			d.node(ctx)
 		case Web:
@@ -192,12 +194,43 @@ func (d *examination) bad(code, fix, format string, args ...any) {
 	d.add(Bad, code, fix, format, args...)
 }
 
-// own is a command of this program with the configuration that doctor was given.
-func (d *examination) own(command string) string {
-	if d.ConfigFlag != "" {
-		command += " --config " + shell.Quote(d.ConfigFlag)
+// own is a command of this program with the configuration that doctor was given, and with its flags for these settings.
+func (d *examination) own(command string, names ...string) string {
+	if d.Config.Named {
+		command += " --config " + shell.Quote(d.Config.Path)
+	}
+	keys := config.Keys()
+	for _, name := range names {
+		if strings.HasPrefix(d.Config.Origin(name), "--") {
+			command += " --" + config.Among(keys, name).Flag() + "=" + shell.Quote(d.Config.String(name))
+		}
 	}
 	return "gpuboard " + command
+}
+
+// generate is the command that makes a generation with the settings that doctor looks at.
+func (d *examination) generate(flags string) string {
+	return d.own("generate"+flags, config.WebKeys()...)
+}
+
+// setting is where a setting belongs: in the file, or else in the line by which cron or systemd runs one of these
+// commands, or else behind the command that is typed.
+func (d *examination) setting(name, value, typed string, commands ...string) string {
+	j, ok := d.job(commands...)
+	switch {
+	case d.Config.Path != "" && strings.HasSuffix(j.by, ".service"):
+		return d.Config.Edit(name, value) + "; then: systemctl restart " + j.by
+	case d.Config.Path != "":
+		return d.Config.Edit(name, value)
+	}
+	flag := "--" + config.Among(config.Keys(), name).Flag()
+	if value != "true" {
+		flag += " " + value
+	}
+	if ok {
+		return "add " + flag + " to this line of " + j.by + ": " + j.line
+	}
+	return strings.TrimSpace(typed + " " + flag)
 }
 
 // configFile looks at the file that was read, which load has found sound.
@@ -247,10 +280,25 @@ func (d *examination) clockBy(date string, sent, received time.Time) {
 func (d *examination) probe(code, what, dir string) bool {
 	err := config.Writable(dir)
 	if err != nil {
-		d.bad(code+":unwritable", fmt.Sprintf("chown %d %s", d.euid, shell.Quote(dir)),
-			"%s cannot be written by uid %d: %v", what, d.euid, err)
+		d.bad(code+":unwritable", d.takeOver(dir), "%s cannot be written by uid %d: %v", what, d.euid, err)
 	}
 	return err == nil
+}
+
+// takeOver is what to type where this user may not use a file.
+func (d *examination) takeOver(path string) string {
+	return Own(path, d.euid, d.own("doctor "+d.side, config.NodeAndWebKeys()...))
+}
+
+// Own is what to type where an account may not use a file: what makes the file that account's, or, where another one
+// has it that is not root, which may be a service's, the command as that one.
+func Own(path string, uid int, command string) string {
+	if info, err := os.Stat(path); err == nil && ownerUID(info) > 0 && ownerUID(info) != uid {
+		if owner, err := user.LookupId(strconv.Itoa(ownerUID(info))); err == nil {
+			return "sudo -u " + owner.Username + " " + command + "    (it belongs to that account)"
+		}
+	}
+	return fmt.Sprintf("chown %d %s", uid, shell.Quote(path))
 }
 
 // room says when a disk is about to be full.

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -108,6 +110,32 @@ func TestRootRunsNoProgramOfOthers(t *testing.T) {
 		}
 		if got := rootsCron(program); got != want {
 			t.Errorf("it says %q", got)
+		}
+	}
+}
+
+// TestNothingIsTakenFromAService: what another account's program writes stays that account's.
+func TestNothingIsTakenFromAService(t *testing.T) {
+	need.Root(t)
+	daemon, err := user.Lookup("daemon")
+	if err != nil {
+		need.Skip(t, err.Error())
+	}
+	uid, _ := strconv.Atoi(daemon.Uid)
+	site := t.TempDir()
+	d := nobody("/proc", 12345)
+	d.side = Web
+	if d.Config, err = config.Load(config.Sources{Getenv: func(string) string { return "" }}); err != nil {
+		t.Fatal(err)
+	}
+	for owner, want := range map[int]string{
+		0: "chown 12345 " + site, 12345: "chown 12345 " + site, uid: "sudo -u daemon gpuboard doctor web    (it belongs to that account)",
+	} {
+		if err := os.Chown(site, owner, -1); err != nil {
+			t.Fatal(err)
+		}
+		if got := d.takeOver(site); got != want {
+			t.Errorf("of %d's it says %q, want %q", owner, got, want)
 		}
 	}
 }

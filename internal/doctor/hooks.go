@@ -14,7 +14,7 @@ import (
 
 // hooks looks at what is to hear of changes, without sending anything.
 func (d *examination) hooks() {
-	fix := d.own("notify --test")
+	fix := d.own("notify --test", "state", "title", "timezone", "base_url")
 	notifier, err := d.Config.Notifier()
 	if err != nil {
 		d.bad("notify:config", "see docs/notify.md", "%v", err)

@@ -37,7 +37,7 @@ var (
 // configuredJobs reads the crontabs, and the units that start with the machine.
 func (d *examination) configuredJobs(ctx context.Context) (jobs []job) {
 	path, _ := filepath.Abs(d.Config.Path)
-	byDefault := d.ConfigFlag == "" || path == "/etc/gpuboard/gpuboard.yml" // a job that names no file reads this one
+	byDefault := !d.Config.Named || path == "/etc/gpuboard/gpuboard.yml" // a job that names no file reads this one
 	add := func(by, text string) {
 		for _, m := range jobLine().FindAllStringSubmatch(text, -1) {
 			line := strings.TrimSpace(m[1])

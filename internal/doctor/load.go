@@ -34,7 +34,7 @@ func (d *examination) dropLoads(all *spool.Drops, data string, hosts []string) {
 		}
 		files += l.Files
 		bytes += l.Bytes
-		fix := d.own("generate -v") +
+		fix := d.generate(" -v") +
 			"    (removes what does not belong there, if this user may: chmod 2770 " + shell.Quote(in) + ")"
 		if p := sitegen.Overfull(host, l); p.Code != "" {
 			d.bad(p.Code, fix, "%s", p.Message)

@@ -5,8 +5,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +16,7 @@ import (
 
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/board"
+	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/node"
@@ -29,7 +30,7 @@ import (
 func (d *examination) node(ctx context.Context) {
 	host, err := d.Node.Host()
 	if err != nil {
-		d.bad("host:name", "gpuboard doctor node --host NAME", "%v", err)
+		d.bad("host:name", d.setting("host", "NAME", "gpuboard doctor node", "check", "run"), "%v", err)
 	} else {
 		d.ok("host:ok", "this node is called %s", host)
 		d.readings(ctx, host)
@@ -46,7 +47,11 @@ func (d *examination) node(ctx context.Context) {
 		url = d.Config.String("base_url")
 	}
 	if url == "" {
-		d.note("clock:unknown", "set site_url: in the configuration", "there is no site_url to compare the clock by")
+		name := "site_url" // which doctor has no flag for
+		if d.Config.Path == "" {
+			name = "base_url"
+		}
+		d.note("clock:unknown", d.setting(name, "URL", d.own("doctor node", config.NodeKeys()...)), "there is no site_url to compare the clock by")
 		return
 	}
 	sent := d.Node.Now()
@@ -64,14 +69,53 @@ func (d *examination) otherSettings(host string, beat node.Heartbeat) {
 	if beat.Settings == nil || beat.Host == host && to == d.Config.String("to") {
 		return
 	}
-	again, where := "gpuboard doctor node --host="+shell.Quote(beat.Host), "pushes nowhere"
+	fix, where, why := "gpuboard doctor node --host="+shell.Quote(beat.Host)+d.Node.Flags(beat.Settings), "pushes nowhere", "which was not tested"
 	if to != "" {
-		again, where = again+" --to="+shell.Quote(to), "pushes to "+to
+		where = "pushes to " + to
 	}
-	if identity := beat.Settings["identity"]; identity != "" {
-		again += " --identity=" + shell.Quote(identity)
+	line := d.checkLine(host)
+	switch {
+	case beat.Host != host && line != "": // the node has another name now
+		fix = d.kill() + "; " + line
+	case d.Config.InFile("to") && strings.Contains(line, "--to"):
+		fix, why = "delete --to from this line of cron: "+line, "and not as "+d.Config.Origin("to")+" says"
+	case d.Config.InFile("to"):
+		fix, why = d.restart(host, beat), "and not as "+d.Config.Origin("to")+" says"
 	}
-	d.bad("loop:other-settings", again, "the loop is called %s and %s, which was not tested", beat.Host, where)
+	d.bad("loop:other-settings", fix, "the loop is called %s and %s, %s", beat.Host, where, why)
+}
+
+// checkLine is the command by which cron keeps the loop of a host running; "" for none.
+func (d *examination) checkLine(host string) string {
+	for _, j := range d.jobs {
+		if j.command != "check" || !slices.Contains(strings.Fields(j.line), host) {
+			continue
+		}
+		if d.Config.Named && !strings.Contains(j.line, "--config") { // a variable of the crontab names it
+			return j.line + " --config " + shell.Quote(d.Config.Path)
+		}
+		return j.line
+	}
+	return ""
+}
+
+// start is the command that starts the loop as it is to run: as cron does, or else as it ran.
+func (d *examination) start(host string, beat node.Heartbeat) string {
+	if strings.HasSuffix(beat.Unit, ".service") {
+		return "systemctl restart " + beat.Unit
+	}
+	return cmp.Or(d.checkLine(host), "gpuboard check "+shell.Quote(host)+d.Node.Flags(beat.Settings))
+}
+
+// kill is the command that ends the loop.
+func (d *examination) kill() string { return d.own("check kill", "spool") }
+
+// restart ends the loop and starts it again.
+func (d *examination) restart(host string, beat node.Heartbeat) string {
+	if start := d.start(host, beat); strings.HasPrefix(start, "systemctl") {
+		return start
+	}
+	return d.kill() + "; " + d.start(host, beat)
 }
 
 // readings takes one snapshot and tells what could not be read.
@@ -115,7 +159,7 @@ func (d *examination) readings(ctx context.Context, host string) {
 func (d *examination) fixReading(p snapshot.Problem) string {
 	switch area, what, _ := strings.Cut(p.Code, ":"); {
 	case p.Code == "smi:missing":
-		return "install the NVIDIA driver, or name the program: --nvidia-smi PATH"
+		return "install the NVIDIA driver, or name the program: " + d.program("nvidia_smi")
 	case p.Code == "smi:timeout":
 		return "nvidia-smi -pm 1; dmesg | grep -i xid    (a stuck driver needs a reboot)"
 	case p.Code == "ps:namespace":
@@ -123,11 +167,16 @@ func (d *examination) fixReading(p snapshot.Problem) string {
 	case p.Code == "ps:hidden":
 		return d.fixHidden()
 	case area == "ps":
-		return "apt-get install procps, or name the program: --ps PATH"
+		return "apt-get install procps, or name the program: " + d.program("ps")
 	case area == "smi" && what != "":
 		return "nvidia-smi -q -x | head; dmesg | grep -i nvrm"
 	}
 	return ""
+}
+
+// program is where the path of a program belongs.
+func (d *examination) program(name string) string {
+	return d.setting(name, "PATH", "", "check", "run", "run --once", "collect")
 }
 
 func (d *examination) fixHidden() string {
@@ -155,16 +204,20 @@ func (d *examination) me() string {
 func (d *examination) spool() {
 	dir := d.Config.String("spool")
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-		d.note("spool:missing", d.own("collect"), "the spool %s does not exist yet; collect and run create it", dir)
+		d.note("spool:missing", d.own("collect", "host", "spool", "nvidia_smi", "nvidia_smi_timeout", "ps"), "the spool %s does not exist yet; collect and run create it", dir)
 		return
 	}
 	s, err := spool.Open(dir)
 	switch {
 	case errors.Is(err, spool.ErrNotPrivate):
-		d.bad("spool:not-private", "chmod 700 "+shell.Quote(dir)+"; chown "+d.me()+" "+shell.Quote(dir), "%v", err)
+		fix := d.takeOver(dir)
+		if strings.HasPrefix(fix, "chown") {
+			fix = "chmod 700 " + shell.Quote(dir) + "; " + fix
+		}
+		d.bad("spool:not-private", fix, "%v", err)
 		return
 	case err != nil:
-		d.bad("spool:unusable", "gpuboard doctor node --spool DIR", "%v", err)
+		d.bad("spool:unusable", d.setting("spool", "DIR", "gpuboard doctor node", "check", "run"), "%v", err)
 		return
 	}
 	defer s.Close()
@@ -177,35 +230,28 @@ func (d *examination) spool() {
 // loop looks for the loop, or for what collect left. works means that doctor itself could push.
 func (d *examination) loop(host string, works bool) {
 	dir, now := d.Config.String("spool"), d.Node.Now()
-	start := d.own("check " + host)
+	beat, beatErr := node.ReadHeartbeat(dir) // also of a loop that has ended
+	start := d.start(host, beat)
 	held, err := node.Running(dir)
 	if err != nil {
 		d.bad("loop:unknown", start, "%v", err)
 		return
 	}
 	if held {
-		beat, err := node.ReadHeartbeat(dir)
-		start = d.own("check " + cmp.Or(beat.Host, host))
+		name, err := cmp.Or(beat.Host, host), beatErr
 		switch age := beat.Age(now); {
 		case err != nil:
-			d.bad("loop:no-heartbeat", start, "the loop runs and has no heartbeat: %v", err)
+			d.bad("loop:no-heartbeat", d.start(name, beat), "the loop runs and has no heartbeat: %v", err)
 		case beat.Hangs(now):
-			d.bad("loop:hangs", start, "the loop (pid %d) runs, and has not responded for %v", beat.PID, age.Round(time.Second))
+			d.bad("loop:hangs", d.start(name, beat), "the loop (pid %d) runs, and has not responded for %v", beat.PID, age.Round(time.Second))
 		case beat.Version != d.Node.Version:
-			d.bad("loop:old-version", d.own("check kill")+"; "+start, "the loop (pid %d) is still version %s", beat.PID, beat.Version)
+			d.bad("loop:old-version", d.restart(name, beat), "the loop (pid %d) is still version %s", beat.PID, beat.Version)
 		case beat.Push.Error != "":
 			reading := d.fixReading(snapshot.Problem{Code: beat.Push.Code})
 			fix := cmp.Or(beat.Push.Hint, reading, "tail "+shell.Quote(filepath.Join(dir, node.LogFile)))
 			retry := works && reading == "" && d.Config.String("to") == beat.Settings["to"]
 			if retry { // doctor's push works now, and the loop has not tried again
-				fix = d.own("check kill") + "; " + start
-				if d.Config.Path == "" {
-					for _, name := range slices.Sorted(maps.Keys(beat.Settings)) {
-						if name != "host" && d.Config.Given(name) {
-							fix += " --" + strings.ReplaceAll(name, "_", "-") + "=" + shell.Quote(beat.Settings[name])
-						}
-					}
-				}
+				fix = d.restart(name, beat)
 			}
 			d.bad("loop:not-pushing", fix,
 				"the loop (pid %d) runs, and %s", beat.PID, failure.Line(beat.Push.Failure(), beat.Push.Code))
@@ -222,6 +268,9 @@ func (d *examination) loop(host string, works bool) {
 		return
 	}
 	if starts, ok := d.job("check", "run"); ok {
+		if strings.HasSuffix(starts.by, ".service") {
+			start = "systemctl start " + starts.by
+		}
 		d.bad("loop:not-running", start, "%s starts the loop, and none runs: %s", starts.by, starts.line)
 		return
 	}
@@ -252,12 +301,12 @@ func (d *examination) loop(host string, works bool) {
 func (d *examination) drop(ctx context.Context, host string) bool {
 	to := d.Config.String("to")
 	if to == "" {
-		d.note("publish:none", "set to: in the configuration", "no drop is set, so snapshots stay on this node")
+		d.note("publish:none", d.setting("to", "sftp://USER@WEB/", d.start(host, node.Heartbeat{}), "check", "run"), "no drop is set, so snapshots stay on this node")
 		return false
 	}
 	target, err := publisher.ParseTarget(to)
 	if err != nil {
-		d.addError(err, "publish:target", "gpuboard doctor node --to sftp://user@web/in")
+		d.addError(fmt.Errorf("to from %s: %w", d.Config.Origin("to"), err), "publish:target", "")
 		return false
 	}
 	if target.Scheme == "file" {
@@ -306,7 +355,7 @@ func (d *examination) addError(err error, code, fix string) {
 // registered asks Consul whether it knows this node.
 func (d *examination) registered(ctx context.Context, host string) {
 	if !d.Config.Bool("register.enabled") {
-		d.note("register:off", d.own("check "+host+" --register"), "this node does not register with Consul")
+		d.note("register:off", d.setting("register.enabled", "true", d.start(host, node.Heartbeat{}), "check", "run"), "this node does not register with Consul")
 		return
 	}
 	c, err := d.Config.NewConsul()
@@ -329,11 +378,11 @@ func (d *examination) registered(ctx context.Context, host string) {
 			continue
 		}
 		if h.Check == inventory.Critical {
-			d.bad("register:critical", d.own("check "+host), "Consul knows %s, and its check is critical: %s", host, h.CheckOutput)
+			d.bad("register:critical", d.start(host, node.Heartbeat{}), "Consul knows %s, and its check is critical: %s", host, h.CheckOutput)
 		} else {
 			d.ok("register:ok", "Consul knows %s (%s)", host, h.Check)
 		}
 		return
 	}
-	d.bad("register:missing", d.own("register"), "Consul knows %s, and %s is not among them", board.Number(len(answer.Hosts), "host"), host)
+	d.bad("register:missing", d.own("register", "host", "spool", "to", "consul.service", "nvidia_smi", "ps"), "Consul knows %s, and %s is not among them", board.Number(len(answer.Hosts), "host"), host)
 }

@@ -41,12 +41,12 @@ func (d *examination) web(ctx context.Context) {
 		d.room("the data directory", data)
 		d.board(ctx, data)
 	}
-	if d.directory("site", site, d.own("generate --data "+shell.Quote(data)+" --site "+shell.Quote(site)), true) {
+	if d.directory("site", site, d.generate(""), true) {
 		d.room("the site", site)
 		d.generation(site)
 		d.siteMedium(site)
 	}
-	if d.directory("state", state, d.own("generate --state "+shell.Quote(state)), true) {
+	if d.directory("state", state, d.generate(""), true) {
 		d.room("the state directory", state)
 		d.remembered(state)
 	}
@@ -111,7 +111,11 @@ func (d *examination) private(site string) {
 		}
 		if rel, err := filepath.Rel(root, path); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
 			well = false
-			d.bad("paths:served", "move it, and set "+name+": to the new path", "%s (%s) is inside the site, so everybody can read it", name, path)
+			fix := "move it, and set " + name + ": to the new path"
+			if d.Config.InFile(name) {
+				fix = "move it, and " + d.Config.Edit(name, "PATH")
+			}
+			d.bad("paths:served", fix, "%s (%s) is inside the site, so everybody can read it", name, path)
 		}
 	}
 	if well {
@@ -152,7 +156,7 @@ func (d *examination) board(ctx context.Context, data string) {
 	}
 	d.drops(data, b)
 	if err != nil {
-		d.addError(err, "site:failed", d.own("generate -v"))
+		d.addError(err, "site:failed", d.generate(" -v"))
 		return
 	}
 
@@ -187,7 +191,11 @@ func (d *examination) board(ctx context.Context, data string) {
 
 	switch {
 	case !d.Config.AsksConsul():
-		d.note("discovery:off", d.own("doctor web --consul-enabled"),
+		fix := d.setting("consul.enabled", "true", d.generate(""), "generate")
+		if origin := d.Config.Origin("hosts_from"); origin != "default" {
+			fix = "add consul to hosts_from: " + origin + " has it"
+		}
+		d.note("discovery:off", fix,
 			"Consul is not used; the hosts are those in the configuration, and those that send data")
 	case !bad["discovery"]:
 		d.ok("discovery:ok", "Consul answers; the board has %s", board.Number(len(b.Hosts), "host"))
@@ -218,8 +226,8 @@ func (d *examination) fixOnBoard(area string, p snapshot.Problem) string {
 	fixes := map[string]string{
 		"aliases:unreadable": "ls -l " + shell.Quote(path),
 		"booking:unreadable": "ls -l " + shell.Quote(path),
-		"booking:vanished":   d.own("bookings --log"),
-		"booking:zone":       d.own("bookings --keep times"),
+		"booking:vanished":   d.own("bookings --log", "data", "comments", "aliases", "timezone"),
+		"booking:zone":       d.own("bookings --keep times", "data", "state", "comments", "timezone", "booking.timezone"),
 		"bad:unreadable":     "chgrp -R gpuboard " + drop + " && usermod -aG gpuboard " + d.me(),
 		snapshot.BadForeign: "gpuboard doctor node    " +
 			"(on the node that the message names: it needs a key, and a to:, of its own)",
@@ -239,7 +247,7 @@ func (d *examination) fixOnBoard(area string, p snapshot.Problem) string {
 func (d *examination) generation(site string) {
 	text, err := atomicfile.Read(filepath.Join(site, "health.json"), maxFetch)
 	if err != nil {
-		d.bad("site:never", d.own("generate"), "the site was never generated: %v", err)
+		d.bad("site:never", d.generate(""), "the site was never generated: %v", err)
 		return
 	}
 	var health struct {
@@ -249,14 +257,14 @@ func (d *examination) generation(site string) {
 		ProblemCount int       `json:"problem_count"`
 	}
 	if err := json.Unmarshal(text, &health); err != nil || health.GeneratedAt.IsZero() {
-		d.bad("site:damaged", d.own("generate"), "%s is not gpuboard's: %v", filepath.Join(site, "health.json"), err)
+		d.bad("site:damaged", d.generate(""), "%s is not gpuboard's: %v", filepath.Join(site, "health.json"), err)
 		return
 	}
 	made := board.Board{GeneratedAt: health.GeneratedAt}
 	made.SetTimes(health.Due, health.LateAt)
 	age := made.Age(d.Node.Now())
 	if made.Late(d.Node.Now()) {
-		d.bad("site:old", d.own("generate -v")+"; crontab -l; systemctl status gpuboard-generate.timer gpuboard-watch", "the last generation is %v old", age.Round(time.Second))
+		d.bad("site:old", d.generate(" -v")+"; crontab -l; systemctl status gpuboard-generate.timer gpuboard-watch", "the last generation is %v old", age.Round(time.Second))
 		return
 	}
 	d.ok("site:fresh", "the last generation is %v old, with %s", max(age, 0).Round(time.Second), board.Number(health.ProblemCount, "problem"))
@@ -311,14 +319,14 @@ func (d *examination) remembered(state string) {
 	}
 	f, err := os.OpenFile(db, os.O_RDWR, 0)
 	if err != nil {
-		d.bad("history:unreadable", fmt.Sprintf("chown %d %s", d.euid, shell.Quote(db)), "%v", err)
+		d.bad("history:unreadable", d.takeOver(db), "%v", err)
 		return
 	}
 	defer f.Close()
 	// To open it as the generator does would set a damaged one aside.
 	head := make([]byte, 16)
 	if _, err := io.ReadFull(f, head); err != nil || string(head) != "SQLite format 3\x00" {
-		d.bad("history:damaged", d.own("generate")+"    (sets it aside and starts a new one)", "%s is not a history database", db)
+		d.bad("history:damaged", d.generate("")+"    (sets it aside and starts a new one)", "%s is not a history database", db)
 		return
 	}
 	d.ok("history:ok", "%s can be opened", db)
@@ -347,7 +355,7 @@ func (d *examination) overlay() {
 func (d *examination) published(ctx context.Context, site string) {
 	base := d.Config.String("base_url")
 	if base == "" {
-		d.note("web:unknown", "set base_url: in the configuration", "there is no base_url, so the web server was not tested")
+		d.note("web:unknown", d.setting("base_url", "URL", d.own("doctor web", config.WebKeys()...), "generate"), "there is no base_url, so the web server was not tested")
 		return
 	}
 	base = strings.TrimRight(base, "/") + "/"
@@ -395,7 +403,7 @@ func (d *examination) compare(url, kind string, resp *http.Response, body, want 
 			return // a generation came in between
 		}
 		if packed != "" {
-			d.bad("web:gzip", d.own("generate")+"    (writes the .gz again), or turn gzip_static off", "%s differs from %s: the web server sends an old .gz, or caches", what, file)
+			d.bad("web:gzip", d.generate("")+"    (writes the .gz again), or turn gzip_static off", "%s differs from %s: the web server sends an old .gz, or caches", what, file)
 			return
 		}
 		d.bad("web:different", "point the web server at this site, and let nothing cache it", "%s differs from %s", what, file)

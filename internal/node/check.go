@@ -28,10 +28,11 @@ const (
 // Checked is the outcome of a check.
 type Checked struct {
 	Heartbeat
-	Launched bool     // the loop was started
-	Replaced bool     // another loop was stopped before
-	Changed  []string // the settings in which that one was different
-	Other    string   // its version, if that was another one
+	Launched bool              // the loop was started
+	Replaced bool              // another loop was stopped before
+	Changed  []string          // the settings in which that one was different
+	Was      map[string]string // its settings
+	Other    string            // its version, if that was another one
 }
 
 // Check looks whether the loop runs, and starts it if it does not, with the flags of "gpuboard run".
@@ -69,7 +70,9 @@ func (n Node) Check(ctx context.Context, flags []string) (Checked, error) {
 		host := n.Config.String("host")
 		switch {
 		case right && n.Config.Given("host") && !strings.EqualFold(host, result.Host):
-			return result, failure.Usage("gpuboard check kill, then gpuboard check "+shell.Quote(host)+" --to …", "the loop of this spool runs as %s, and not as %s", result.Host, host)
+			flags := n.Flags(result.Settings)
+			return result, failure.Usage("gpuboard check kill"+flags+"; gpuboard check "+shell.Quote(host)+flags+
+				"    (and change the name in cron's line, and in to:)", "the loop of this spool runs as %s, and not as %s", result.Host, host)
 		case right && result.Other == "":
 			return result, nil
 		case result.Unit != "" && hangs:
@@ -82,7 +85,7 @@ func (n Node) Check(ctx context.Context, flags []string) (Checked, error) {
 		if err := stop(ctx, spool); err != nil {
 			return result, err
 		}
-		result.Replaced = true
+		result.Replaced, result.Was = true, result.Settings
 	}
 	logPath := filepath.Join(spool, LogFile)
 	pid, logged, err := start(flags, logPath)
@@ -99,6 +102,25 @@ func (n Node) Check(ctx context.Context, flags []string) (Checked, error) {
 			Hint: "read " + shell.Quote(logPath) + ", or run it in the foreground: " + shell.Join(append([]string{"gpuboard", "run"}, flags...)...)}
 	}
 	return result, nil
+}
+
+// Flags are those with which a command does what a loop with these settings does, each behind a blank: what the loop
+// has and the file does not say, and what was given to this command.
+func (n Node) Flags(settings map[string]string) (flags string) {
+	if n.Config.Named {
+		flags = " --config " + shell.Quote(n.Config.Path)
+	}
+	keys := config.Keys()
+	for _, name := range config.NodeKeys() {
+		value, given := n.Config.String(name), strings.HasPrefix(n.Config.Origin(name), "--")
+		if was, ok := settings[name]; ok && was != value {
+			value, given = was, !n.Config.InFile(name)
+		}
+		if given && name != "host" {
+			flags += " --" + config.Among(keys, name).Flag() + "=" + shell.Quote(value)
+		}
+	}
+	return flags
 }
 
 // whyNot returns the first error that a loop has logged since it was started, which ended

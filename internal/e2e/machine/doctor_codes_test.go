@@ -86,7 +86,7 @@ func TestDoctorNamesEveryCauseOnANode(t *testing.T) {
 			b.must(node.Heartbeat{PID: 4711, Every: time.Second, Beat: time.Now(), Version: b.version(),
 				Push: node.Pushes{Since: time.Now(), Error: "connection refused", Code: "ssh:refused", Hint: "see whether sshd runs"}}.Write(b.path("spool")))
 		}},
-		{"loop:other-settings", "gpuboard doctor node --host=gpu09 --to=sftp://gpu09@web:2222/ --identity=/key", func(b *bed) {
+		{"loop:other-settings", " --to=sftp://gpu09@web:2222/ --identity=/key", func(b *bed) {
 			b.hold("spool/" + node.LockFile)
 			b.must(node.Heartbeat{PID: 4711, Host: "gpu09", Every: time.Second, Beat: time.Now(), Version: b.version(), Push: node.Pushes{Since: time.Now(), Worked: time.Now()},
 				Settings: map[string]string{"host": "gpu09", "to": "sftp://gpu09@web:2222/", "identity": "/key"}}.Write(b.path("spool")))
@@ -135,6 +135,44 @@ func TestDoctorNamesEveryCauseOnANode(t *testing.T) {
 			b.wantNamed(test.code, test.words)
 		})
 	}
+}
+
+// TestDoctorKeepsTheSettingsOfALoop: the command that starts a loop again is its own, whoever started it.
+func TestDoctorKeepsTheSettingsOfALoop(t *testing.T) {
+	const to = "sftp://n-gpu01@web/in"
+	b := plainNode(t)
+	spool := " --spool=" + b.path("spool")
+	b.args = []string{"node", "--host", "gpu01", "--spool", b.path("spool"), "--nvidia-smi", b.path("nvidia-smi")}
+	b.hold("spool/" + node.LockFile)
+	beats := func(host, unit string) {
+		b.must(node.Heartbeat{PID: 4711, Host: host, Unit: unit, Every: time.Second, Beat: time.Now(), Version: "0.1",
+			Settings: map[string]string{"host": host, "to": to, "nvidia_smi": b.path("nvidia-smi")}}.Write(b.path("spool")))
+	}
+
+	beats("gpu01", "")
+	b.wantNamed("loop:old-version", "gpuboard check kill"+spool+"; gpuboard check gpu01"+spool+" --nvidia-smi="+b.path("nvidia-smi")+" --to="+to)
+	beats("gpu01", "gpuboard-node.service")
+	b.wantNamed("loop:old-version", "systemctl restart gpuboard-node.service")
+
+	b.cron("* * * * * gpuboard check gpu01 --to " + to + " >/dev/null")
+	beats("gpu01", "")
+	b.wantNamed("loop:old-version", "gpuboard check kill"+spool+"; gpuboard check gpu01 --to "+to)
+
+	// The node has another name now, and cron knows it.
+	b.cron("* * * * * gpuboard check gpu02 --to " + to + " >/dev/null")
+	b.with("--host", "gpu02")
+	b.wantNamed("loop:other-settings", "gpuboard check kill"+spool+"; gpuboard check gpu02 --to "+to)
+
+	// The file says another drop than the loop has.
+	b.write("gpuboard.yml", "every: 5s\nto: file://"+b.path("data")+"\n")
+	b.args = []string{"node", "--host", "gpu01", "--config", b.path("gpuboard.yml"), "--spool", b.path("spool")}
+	b.wantNamed("loop:other-settings", "and not as "+b.path("gpuboard.yml")+":2 says")
+	e, _ := b.examine()
+	if want := "gpuboard check gpu01 --config " + b.path("gpuboard.yml") + spool; !strings.Contains(listed(e, doctor.Bad), want) || strings.Contains(listed(e, doctor.Bad), "--to") {
+		t.Errorf("found\n%s", listed(e, doctor.Bad))
+	}
+	b.cron("* * * * * gpuboard check gpu01 --config " + b.path("gpuboard.yml") + " --to " + to)
+	b.wantNamed("loop:other-settings", "delete --to from this line of cron: gpuboard check gpu01")
 }
 
 func (b *bed) key() string {
