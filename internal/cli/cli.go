@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"os/user"
@@ -214,7 +215,16 @@ func (a *app) configured(run func(c *cobra.Command, cfg *config.Config, args []s
 			return err
 		}
 		a.warnOfName(cfg)
+		a.warnOfVariables()
 		return run(c, cfg, args)
+	}
+}
+
+// warnOfVariables warns of variables that were meant to be settings.
+func (a *app) warnOfVariables() {
+	misspelt := config.Misspelt(os.Environ())
+	for _, name := range slices.Sorted(maps.Keys(misspelt)) {
+		fmt.Fprintf(a.stderr, "gpuboard: warning: the variable %s is no setting: did you mean %s?\n", failure.Printable(name), misspelt[name])
 	}
 }
 

@@ -29,6 +29,15 @@ type Config struct {
 	getenv func(string) string
 	values map[string]string // by key name
 	origin map[string]string // by key name: "default", "gpuboard.yml:3", "GPUBOARD_DATA", "--data"
+	// columns are where the values of the file begin in their lines, by key name.
+	columns map[string]int
+}
+
+func empty(getenv func(string) string) *Config {
+	return &Config{
+		getenv: getenv, values: map[string]string{}, origin: map[string]string{}, columns: map[string]int{},
+		ShortNames: map[string]string{},
+	}
 }
 
 func errorf(format string, args ...any) error { return failure.Usage("", format, args...) }
@@ -46,9 +55,7 @@ func Load(from Sources) (*Config, error) {
 	if from.Flag == nil {
 		from.Flag = func(string) (string, bool) { return "", false }
 	}
-	c := &Config{
-		getenv: from.Getenv, values: map[string]string{}, origin: map[string]string{}, ShortNames: map[string]string{},
-	}
+	c := empty(from.Getenv)
 	for _, k := range Keys() {
 		c.Set(k.Name, k.DefaultHere(from.Getenv), "default")
 	}
@@ -69,6 +76,9 @@ func Load(from Sources) (*Config, error) {
 			}
 			c.Set(k.Name, v, "--"+k.Flag())
 		}
+	}
+	if err := c.checkLanguages(); err != nil {
+		return nil, err
 	}
 	if c.Given("hosts") && !c.InFile("hosts") {
 		c.Hosts = nil // a flag or a variable names them anew

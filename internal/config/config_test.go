@@ -105,7 +105,7 @@ func TestConfigurationErrorsPointAtThePlace(t *testing.T) {
 		{"nothing like it", "zzzzzzzz: 1\n", `there is no setting "zzzzzzzz"` + "\n"},
 		{"bad duration", "every: soon\n", `:1:8: every: "soon" is not a duration; write it as 20s, 5m or 24h`},
 		{"negative duration", "every: -1s\n", `"-1s" is not a duration`},
-		{"twice", "lab: a\nlab: b\n", `:2:1: mapping key "lab" already defined`},
+		{"twice", "lab: a\nlab: b\n", `:2:1: lab stands in line 1 already`},
 		{"twice, spelt apart", "no_history: true\nno-history: true\n", "no_history is set twice"},
 		{"list for one value", "title: [a]\n", "takes one value, not a list"},
 		{"section for one value", "title:\n  a: b\n", "takes a plain value"},

@@ -94,8 +94,7 @@ func (c *Config) readFile(path string, required bool) error {
 
 // Check returns what is wrong with the content of a configuration file, or nil.
 func Check(path string, data []byte) error {
-	c := &Config{values: map[string]string{}, origin: map[string]string{}, ShortNames: map[string]string{}}
-	return c.parse(path, data)
+	return empty(nil).parse(path, data)
 }
 
 func (c *Config) parse(path string, data []byte) error {
@@ -104,7 +103,7 @@ func (c *Config) parse(path string, data []byte) error {
 	}
 	c.Path = path
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors write a byte order mark
-	f := file{c}
+	f := file{c, strings.Split(string(data), "\n")}
 	tokens := lexer.Tokenize(string(data))
 	if at, what := excess(tokens); at != nil {
 		return f.errorAt(at, "%s", what)
@@ -112,7 +111,7 @@ func (c *Config) parse(path string, data []byte) error {
 	parsed, err := parser.Parse(tokens, 0)
 	if err != nil {
 		if syntax, ok := errors.AsType[yaml.Error](err); ok && syntax.GetToken() != nil {
-			return f.errorAt(syntax.GetToken(), "%s", syntax.GetMessage())
+			return f.errorIn(syntax.GetToken(), syntax.GetMessage())
 		}
 		return errorf("%s:1:1: %s", path, snapshot.Text(err.Error(), maxMessage))
 	}
@@ -173,7 +172,10 @@ func excess(tokens token.Tokens) (at *token.Token, what string) {
 }
 
 // A file is a configuration file that is being read.
-type file struct{ *Config }
+type file struct {
+	*Config
+	lines []string
+}
 
 // maxMessage bounds what an error says, in bytes: it may repeat a part of the file.
 const maxMessage = 500
@@ -182,6 +184,12 @@ const maxMessage = 500
 func (f *file) errorAt(t *token.Token, format string, args ...any) error {
 	return errorf("%s:%d:%d: %s",
 		f.Path, t.Position.Line, t.Position.Column, snapshot.Text(fmt.Sprintf(format, args...), maxMessage))
+}
+
+// errorIn returns an error of the parser, or of the form of a line, as somebody who writes the file understands it.
+func (f *file) errorIn(t *token.Token, message string) error {
+	line, column, message := mistake(f.lines, t.Position.Line, t.Position.Column, message)
+	return errorf("%s:%d:%d: %s", f.Path, line, column, snapshot.Text(message, maxMessage))
 }
 
 // fields are the lines that a mapping may have, with what reads each.
@@ -195,7 +203,7 @@ func (f *file) mapping(node ast.Node, shape, noun, prefix string, known fields) 
 	}
 	lines, ok := node.(*ast.MappingNode)
 	if !ok {
-		return nil, f.errorAt(node.GetToken(), "%s lines of the form key: value", shape)
+		return nil, f.errorIn(node.GetToken(), shape+" lines of the form key: value")
 	}
 	seen := map[string]*token.Token{}
 	for _, line := range lines.Values {
@@ -263,6 +271,7 @@ func (f *file) setting(k Key, line *ast.MappingValueNode) error {
 		return f.errorAt(line.Value.GetToken(), "%s: %v", k.Name, err)
 	}
 	f.Set(k.Name, value, f.place(line.Key))
+	f.columns[k.Name] = line.Value.GetToken().Position.Column
 	return nil
 }
 

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -183,5 +186,74 @@ func TestEdit(t *testing.T) {
 		if got := read().String(test.name); got != test.value {
 			t.Errorf("%s: after %q it is %q", test.name, said, got)
 		}
+	}
+}
+
+// TestMistakesOfYAML: each message names the place and says what to write; a file in which that is done is read.
+func TestMistakesOfYAML(t *testing.T) {
+	for _, test := range []struct{ broken, want, mended string }{
+		{"title: x\ntimezone:UTC\nlab: y\n", `2:9: write a blank behind timezone:`, "title: x\ntimezone: UTC\nlab: y\n"},
+		{"timezone:UTC\n", `1:9: write a blank behind timezone:`, "timezone: UTC\n"},
+		{"booking:\n  form:true\n", `2:7: write a blank behind form:`, "booking:\n  form: true\n"},
+		{"booking:\n\tform: true\n", `2:1: here is a tab: write blanks instead`, "booking:\n  form: true\n"},
+		{"hosts:\n- a\n-b\n", `3:1: write a blank behind the dash`, "hosts:\n- a\n- b\n"},
+		{
+			"notify:\n  - mail: a@b.c\nlab: y\nnotify:\n  - mail: d@b.c\n",
+			`4:1: notify stands in line 1 already: keep one of the two lines, and below it what is below both`,
+			"notify:\n  - mail: a@b.c\n  - mail: d@b.c\nlab: y\n",
+		},
+		{"title: GPUs: ours\n", `1:8: write the value in quotes, because it has a colon in it`, "title: 'GPUs: ours'\n"},
+		{"title: @home\n", `1:8: write the value in quotes, because of the sign with which it begins`, "title: '@home'\n"},
+		{"title: x\n lab: y\n", `2:1: this line begins further to the right than the one before: write it below the beginning of that one`, "title: x\nlab: y\n"},
+		{"title: \"x\nlab: y\n", `1:8: a quote or bracket that begins here, or before, has no end`, "title: \"x\"\nlab: y\n"},
+		{"hosts: [a, b\n", `1:8: a quote or bracket that begins here, or before, has no end`, "hosts: [a, b]\n"},
+		{"timezone: Europe/Berln\n", `1:11: timezone: "Europe/Berln" is not a time zone; names are those of the IANA list, such as Europe/Paris or UTC; did you mean "Europe/Berlin"?`, "timezone: Europe/Berlin\n"},
+		{"timezone: new york\n", `1:11: timezone: "new york" is not a time zone; names are those of the IANA list, such as Europe/Paris or UTC; did you mean "America/New_York"?`, "timezone: America/New_York\n"},
+		{"users: initals\n", `1:8: users: "initals" is none of full, initials, hash, none; did you mean "initials"?`, "users: initials\n"},
+		{"no_help: yes\n", `1:10: no_help: "yes" is neither true nor false; did you mean true?`, "no_help: true\n"},
+	} {
+		if strings.Contains(test.want, "did you mean \"") && strings.Contains(test.want, "zone") && !IsDir("/usr/share/zoneinfo/Europe") {
+			continue // this system has no list of the names
+		}
+		if err := Check("c.yml", []byte(test.broken)); err == nil || err.Error() != "c.yml:"+test.want {
+			t.Errorf("%q: %v\nwant c.yml:%s", test.broken, err, test.want)
+		}
+		if err := Check("c.yml", []byte(test.mended)); err != nil {
+			t.Errorf("%q, mended: %v", test.mended, err)
+		}
+	}
+}
+
+// TestLanguages: those that are checked are those that the program has words for, and those of a site.
+func TestLanguages(t *testing.T) {
+	files, err := filepath.Glob("../../templates/words/*.json")
+	if err != nil || len(files) != len(languages()) {
+		t.Errorf("there are words in %v, %v", files, err)
+	}
+	own := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(own, "words"), 0o755), os.WriteFile(filepath.Join(own, "words/it.json"), []byte("{}"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for said, want := range map[string]string{
+		"german": "de", "Deutsh": "de", "de_DE": "de", "EN-us": "en", "jp": "ja", "FR": "fr", "tlh": "", "x": "", "it": "own", "es": "own",
+	} {
+		flags := map[string]string{"language": said, "templates": own}
+		_, err := Load(Sources{Getenv: func(string) string { return "" }, Flag: func(name string) (string, bool) { v, ok := flags[name]; return v, ok }})
+		_, rest, near := strings.Cut(fmt.Sprint(err), `did you mean "`)
+		switch {
+		case (err == nil) != (want == "own"), want == "own":
+			if err != nil || want != "own" {
+				t.Errorf("%s: %v", said, err)
+			}
+		case near != (want != ""), near && !strings.HasPrefix(rest, want+`"`):
+			t.Errorf("%s: %v, want %q", said, err, want)
+		}
+	}
+}
+
+func TestMisspeltVariables(t *testing.T) {
+	got := Misspelt([]string{"GPUBOARD_DATA=x", "GPUBOARD_CONFIG=y", "GPUBOARD_TIMEZON=UTC", "GPUBORD_SITE=z", "GPUBOARD_FAKE_SMI=a", "GPUBOARD_TOKEN=b", "GPU_DEVICE_ORDINAL=0", "HOME=/"})
+	if want := map[string]string{"GPUBOARD_TIMEZON": "GPUBOARD_TIMEZONE", "GPUBORD_SITE": "GPUBOARD_SITE"}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/spelling"
 )
 
 // A Key is one setting. Its flag is --name-with-dashes, its variable
@@ -83,7 +84,7 @@ func (k Key) check(s string) error {
 	if words := k.words(); words != nil {
 		for _, v := range values {
 			if !slices.Contains(words, v) {
-				return fmt.Errorf("%q is none of %s", v, strings.Join(words, ", "))
+				return fmt.Errorf("%q is none of %s%s", v, strings.Join(words, ", "), spelling.DidYouMean(v, words))
 			}
 		}
 	}
@@ -113,11 +114,17 @@ func (k Key) check(s string) error {
 		}
 	case Boolean:
 		if _, bad := strconv.ParseBool(s); bad != nil {
-			err = fmt.Errorf("%q is neither true nor false", s)
+			near := map[string]string{"yes": "true", "on": "true", "no": "false", "off": "false"}[strings.ToLower(s)]
+			if near == "" {
+				near = spelling.Nearest(strings.ToLower(s), []string{"true", "false"}, 2)
+			}
+			if err = fmt.Errorf("%q is neither true nor false", s); near != "" {
+				err = fmt.Errorf("%w; did you mean %s?", err, near)
+			}
 		}
 	case zone:
 		if _, bad := time.LoadLocation(s); bad != nil {
-			err = fmt.Errorf("%q is not a time zone; names are those of the IANA list, such as Europe/Paris or UTC", s)
+			err = fmt.Errorf("%q is not a time zone; names are those of the IANA list, such as Europe/Paris or UTC%s", s, nearZone(s))
 		}
 	}
 	return err
