@@ -14,6 +14,7 @@ import (
 	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
 
+	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
 )
 
@@ -75,11 +76,22 @@ func (c *watchedConn) note(err error) {
 
 // explainRejection refines the code of a connection that was lost before the
 // handshake: sshd and receive say in plain text why they refuse to begin one.
-func (c *connection) explainRejection(e *Error) {
+func (c *connection) explainRejection(e *Error, addr string, target Target) {
+	const alert = "\x15\x03" // the first bytes of TLS that does not understand
+	greeting := string(c.base.greeting[:])
+	if strings.HasPrefix(greeting, "HTTP/") || strings.HasPrefix(greeting, alert) {
+		e.Code, e.permanent, e.retry, e.loginRefused = "ssh:handshake", true, false, false
+		e.Err = fmt.Errorf("logging in to %s: this is a web server", addr)
+		target.Port = 0
+		e.hint = "without its port, to: is that of sshd: --to " + shell.Quote(target.String())
+		target.Port = 2222
+		e.hint += "; gpuboard receive usually has: --to " + shell.Quote(target.String())
+		return
+	}
 	if e.Code != CodeLost {
 		return
 	}
-	switch greeting := string(c.base.greeting[:]); {
+	switch {
 	case strings.HasPrefix(greeting, "Not allowed at this time"):
 		e.Code = "ssh:penalty"
 		e.hint = "too many logins from this address have failed; when many nodes share it, exempt it in the server's sshd_config: PerSourcePenaltyExemptList"
@@ -144,7 +156,7 @@ func (p *Publisher) dial(ctx context.Context) (_ *connection, err error) {
 		if err != nil {
 			failed := p.transportError(ctx, c, "logging in to "+hop.addr(), err)
 			failed.loginRefused = failed.permanent
-			c.explainRejection(failed)
+			c.explainRejection(failed, hop.addr(), p.opts.Target)
 			return nil, failed
 		}
 		c.hops = append(c.hops, client)

@@ -162,9 +162,13 @@ func (p *Publisher) remoteError(step, name string, err error) *Error {
 		return &Error{Code: "remote:temp-gone", retry: true, Err: wrapped,
 			hint: "another publisher of this host, or a cleanup, removed the temporary file"}
 	case strings.Contains(err.Error(), snapshot.BadForeign):
+		_, owner, _ := strings.Cut(err.Error(), "this key is for ")
+		owner, _, _ = strings.Cut(owner, ",")
 		return configError(
 			CodeRemoteDenied,
-			"each node needs a key of its own: ssh-keygen -t ed25519 -N '' -C HOST -f HOST, and HOST.pub into keys/ on the web host",
+			"if "+snapshot.Text(owner, 80)+" is the former name of this node, in keys/ on the web host: mv "+
+				shell.Quote(owner+".pub")+" "+shell.Quote(p.opts.Host+".pub")+
+				"; else this node needs a key of its own: ssh-keygen -t ed25519 -N '' -C HOST -f HOST, and HOST.pub into keys/",
 			wrapped,
 		)
 	case errors.Is(err, os.ErrNotExist):

@@ -4,10 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +28,11 @@ import (
 
 // receiver runs our own SFTP server for host gpu01.
 func receiver(t testing.TB) (Options, string) {
+	return receiverWith(t, func() time.Time { return time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC) })
+}
+
+// receiverWith does so with another clock.
+func receiverWith(t testing.TB, now func() time.Time) (Options, string) {
 	t.Helper()
 	keys, data := t.TempDir(), t.TempDir()
 	if _, err := dropbox.GenerateKey(filepath.Join(keys, "gpu01")); err != nil {
@@ -40,7 +51,7 @@ func receiver(t testing.TB) (Options, string) {
 				o.Target.Host, o.Target.Port = "127.0.0.1", addr.(*net.TCPAddr).Port
 				listening <- knownhosts.Normalize(addr.String()) + " " + key + "\n"
 			},
-			Now: func() time.Time { return time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC) },
+			Now: now,
 		})
 	}()
 	if err := os.WriteFile(o.KnownHosts[0], []byte(<-listening), 0o600); err != nil {
@@ -288,7 +299,8 @@ func TestErrorsWrap(t *testing.T) {
 // TestKeyOfAnotherNode: two nodes with one key do not replace each other's bundles, and the
 // second one is told why.
 func TestKeyOfAnotherNode(t *testing.T) {
-	o, drop := receiver(t)
+	var seconds atomic.Int64
+	o, drop := receiverWith(t, func() time.Time { return time.Date(2026, 11, 20, 8, 0, int(seconds.Load()), 0, time.UTC) })
 	bundle := func(host string) *memorySpool {
 		s := &snapshot.Snapshot{Host: host, BootID: "aaaaaaaa-1111-4222-8333-444455556666", Seq: 1, CollectedAt: snapshot.Time{Time: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}}
 		data, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: host, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
@@ -308,5 +320,35 @@ func TestKeyOfAnotherNode(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, content(t, drop)); diff != "" {
 		t.Errorf("the drop changed (-want +got):\n%s", diff)
+	}
+
+	// The node has another name now: what the hint says, on the web host.
+	_, mv, _ := strings.Cut(e.Hint(), "on the web host: ")
+	mv, _, _ = strings.Cut(mv, ";")
+	rename := exec.Command("sh", "-c", mv)
+	rename.Dir = filepath.Dir(o.Identity[0])
+	if out, err := rename.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", e.Hint(), err, out)
+	}
+	seconds.Add(10) // until the server reads the keys again
+	publish(t, open(t, o), bundle("gpu02"))
+}
+
+// TestWebServerAtThePort: a web server that is named by its port is called one, with what is to be named instead.
+func TestWebServerAtThePort(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Options{})
+	page := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	plain, secure := httptest.NewServer(page), httptest.NewUnstartedServer(page)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	for _, web := range []*httptest.Server{plain, secure} {
+		t.Cleanup(web.Close)
+		o := toServer(t, s, web.Listener.Addr().(*net.TCPAddr).Port)
+		e := refused(t, open(t, o), newMemorySpool(LatestName), "ssh:handshake")
+		want := o.Target
+		want.Port = 0
+		if e.Temporary() || !strings.Contains(e.Error(), "this is a web server") || !strings.Contains(e.Hint(), "--to "+want.String()+";") {
+			t.Errorf("temporary %v, %v, hint %q", e.Temporary(), e, e.Hint())
+		}
 	}
 }

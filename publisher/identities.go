@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -109,6 +110,10 @@ func readKey(name string) (ssh.Signer, ssh.PublicKey, *Error) {
 			"name the private key: --identity FILE",
 			fmt.Errorf("reading key: %w", err),
 		)
+	}
+	if private, named := strings.CutSuffix(name, ".pub"); named && readPublic(name) != nil {
+		return nil, readPublic(name), configError(CodeKeyUnreadable, "name the private key: --identity "+shell.Quote(private),
+			fmt.Errorf("reading key %s: this is the public key", name))
 	}
 	if own, ok := info.Sys().(*syscall.Stat_t); ok && int(own.Uid) == os.Getuid() && info.Mode().Perm()&0o077 != 0 {
 		return nil, public, configError("ssh:key-mode", "chmod 600 "+shell.Quote(name),

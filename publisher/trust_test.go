@@ -129,6 +129,7 @@ func TestKeys(t *testing.T) {
 		"readable by the group":          {[]string{group}, "ssh:key-mode", group},
 		"missing":                        {[]string{filepath.Join(dir, "absent")}, CodeKeyUnreadable, "absent"},
 		"not a key":                      {[]string{garbage}, CodeKeyUnreadable, garbage},
+		"the public one":                 {[]string{s.Key + ".pub"}, CodeKeyUnreadable, "this is the public key"},
 		"none at all":                    {nil, "ssh:no-key", ""},
 		"the right one is locked":        {[]string{stranger, locked}, "ssh:key-passphrase", locked},
 	} {

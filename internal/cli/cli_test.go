@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpuboard/internal/config"
+	"gpuboard/internal/failure"
 )
 
 // settingsOf are the settings in force with these variables, and defaults besides.
@@ -383,3 +386,16 @@ func otherFlags() string {
 
 // tableCell is text as a cell of a table takes it.
 func tableCell(s string) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s) }
+
+// TestListeningWithoutRights: a port that only root may use is said to be one, and not that somebody else has it.
+func TestListeningWithoutRights(t *testing.T) {
+	refused := &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", syscall.EACCES)}
+	hint := listenHint(":80", fmt.Errorf("listening: %w", refused))
+	if failure.CodeOf(refused) != "listen:address" || !strings.Contains(hint, "ports from 1024 on: --listen :8080; for lower ones: sudo setcap cap_net_bind_service=+ep /") {
+		t.Errorf("%s: %s", failure.CodeOf(refused), hint)
+	}
+	taken := &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", syscall.EADDRINUSE)}
+	if hint := listenHint(":80", taken); !strings.Contains(hint, "ss -ltnp") {
+		t.Errorf("%s", hint)
+	}
+}

@@ -52,7 +52,7 @@ func (a *app) receiveCommand() *cobra.Command {
 			return a.upgrading(c.Context(), func(ctx context.Context) error {
 				err := dropbox.Serve(ctx, options)
 				if strings.HasPrefix(failure.CodeOf(err), "listen:") {
-					return failure.New(failure.ExitUsage, err, listenHint(listen))
+					return failure.New(failure.ExitUsage, err, listenHint(listen, err))
 				}
 				if err != nil {
 					return failure.Because("receive:start", failure.New(failure.ExitUsage, err, "make a key for each node, such as gpu01: ssh-keygen -q -t ed25519 -N '' -f gpu01; mv gpu01.pub "+shell.Quote(keys)+"/; the file gpu01 goes to the node"))

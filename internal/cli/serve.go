@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -20,6 +22,7 @@ import (
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/serve"
+	"gpuboard/internal/shell"
 	"gpuboard/internal/source"
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/page"
@@ -191,14 +194,18 @@ func loopback(listen string) bool {
 func listen(addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		err = failure.New(failure.ExitError, fmt.Errorf("listening: %w", err), listenHint(addr))
+		err = failure.New(failure.ExitError, fmt.Errorf("listening: %w", err), listenHint(addr, err))
 		return nil, failure.Because("listen:address", err)
 	}
 	return l, nil
 }
 
 // listenHint is what to do where an address cannot be listened on.
-func listenHint(addr string) string {
+func listenHint(addr string, err error) string {
+	if errors.Is(err, fs.ErrPermission) {
+		program, _ := os.Executable()
+		return "this account may use ports from 1024 on: --listen :8080; for lower ones: sudo setcap cap_net_bind_service=+ep " + shell.Quote(program)
+	}
 	if addr != "" && strings.Trim(addr, "0123456789") == "" {
 		return "write a colon before the port: --listen :" + addr
 	}

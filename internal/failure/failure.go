@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"syscall"
 
 	"gpuboard/internal/atomicfile"
@@ -139,6 +140,9 @@ func CodeOf(err error) string {
 	}
 	if code := snapshot.CodeOf(err); code != "" {
 		return code
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "listen" && errors.Is(err, fs.ErrPermission) {
+		return "listen:address"
 	}
 	for _, c := range causes() {
 		if errors.Is(err, c.is) {
