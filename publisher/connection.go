@@ -77,9 +77,9 @@ func (c *watchedConn) note(err error) {
 // explainRejection refines the code of a connection that was lost before the
 // handshake: sshd and receive say in plain text why they refuse to begin one.
 func (c *connection) explainRejection(e *Error, addr string, target Target) {
-	const alert = "\x15\x03" // the first bytes of TLS that does not understand
 	greeting := string(c.base.greeting[:])
-	if strings.HasPrefix(greeting, "HTTP/") || strings.HasPrefix(greeting, alert) {
+	silent := target.Port == 443 && c.base.received.Load() == 0 // as servers of TLS are
+	if strings.HasPrefix(greeting, "HTTP/") || silent {
 		e.Code, e.permanent, e.retry, e.loginRefused = "ssh:handshake", true, false, false
 		e.Err = fmt.Errorf("logging in to %s: this is a web server", addr)
 		target.Port = 0

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -337,18 +335,20 @@ func TestKeyOfAnotherNode(t *testing.T) {
 // TestWebServerAtThePort: a web server that is named by its port is called one, with what is to be named instead.
 func TestWebServerAtThePort(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Options{})
-	page := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	plain, secure := httptest.NewServer(page), httptest.NewUnstartedServer(page)
-	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
-	secure.StartTLS()
-	for _, web := range []*httptest.Server{plain, secure} {
-		t.Cleanup(web.Close)
-		o := toServer(t, s, web.Listener.Addr().(*net.TCPAddr).Port)
-		e := refused(t, open(t, o), newMemorySpool(LatestName), "ssh:handshake")
-		want := o.Target
-		want.Port = 0
-		if e.Temporary() || !strings.Contains(e.Error(), "this is a web server") || !strings.Contains(e.Hint(), "--to "+want.String()+";") {
-			t.Errorf("temporary %v, %v, hint %q", e.Temporary(), e, e.Hint())
+	web := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(web.Close)
+	o := toServer(t, s, web.Listener.Addr().(*net.TCPAddr).Port)
+	e := refused(t, open(t, o), newMemorySpool(LatestName), "ssh:handshake")
+	want := o.Target
+	want.Port = 0
+	if e.Temporary() || !strings.Contains(e.Error(), "this is a web server") || !strings.Contains(e.Hint(), "--to "+want.String()+";") {
+		t.Errorf("temporary %v, %v, hint %q", e.Temporary(), e, e.Hint())
+	}
+
+	for port, want := range map[int]string{443: "ssh:handshake", 22: CodeLost} { // TLS says nothing to a greeting of SSH
+		c, e := &connection{base: &watchedConn{}}, &Error{Code: CodeLost}
+		if c.explainRejection(e, "web", Target{Scheme: "sftp", Host: "web", Port: port}); e.Code != want {
+			t.Errorf("port %d: %s", port, e.Code)
 		}
 	}
 }

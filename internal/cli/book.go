@@ -269,14 +269,12 @@ func (e *editor) meant(r *bookRequest, args []string, host string) string {
 	_, day := booking.FlagFor(host, e.Now, e.Zone)
 	var places []string
 	for _, arg := range args {
-		name, gpus, some := strings.Cut(arg, ":")
-		switch named := strings.EqualFold(name, host); {
-		case named && near != "" && some:
-			places = append(places, near+":"+gpus)
-		case named && near != "":
-			places = append(places, near)
-		case !named:
+		name, _, _ := strings.Cut(arg, ":")
+		switch {
+		case !strings.EqualFold(name, host):
 			places = append(places, arg)
+		case near != "":
+			places = append(places, near+arg[len(name):])
 		}
 	}
 	switch {

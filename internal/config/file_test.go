@@ -210,7 +210,7 @@ func TestMistakesOfYAML(t *testing.T) {
 		{"timezone: Europe/Berln\n", `1:11: timezone: "Europe/Berln" is not a time zone; names are those of the IANA list, such as Europe/Paris or UTC; did you mean "Europe/Berlin"?`, "timezone: Europe/Berlin\n"},
 		{"timezone: new york\n", `1:11: timezone: "new york" is not a time zone; names are those of the IANA list, such as Europe/Paris or UTC; did you mean "America/New_York"?`, "timezone: America/New_York\n"},
 		{"users: initals\n", `1:8: users: "initals" is none of full, initials, hash, none; did you mean "initials"?`, "users: initials\n"},
-		{"no_help: yes\n", `1:10: no_help: "yes" is neither true nor false; did you mean true?`, "no_help: true\n"},
+		{"no_help: Fasle\n", `1:10: no_help: "Fasle" is neither true nor false; did you mean "false"?`, "no_help: false\n"},
 	} {
 		if strings.Contains(test.want, "did you mean \"") && strings.Contains(test.want, "zone") && !IsDir("/usr/share/zoneinfo/Europe") {
 			continue // this system has no list of the names

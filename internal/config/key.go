@@ -114,13 +114,8 @@ func (k Key) check(s string) error {
 		}
 	case Boolean:
 		if _, bad := strconv.ParseBool(s); bad != nil {
-			near := map[string]string{"yes": "true", "on": "true", "no": "false", "off": "false"}[strings.ToLower(s)]
-			if near == "" {
-				near = spelling.Nearest(strings.ToLower(s), []string{"true", "false"}, 2)
-			}
-			if err = fmt.Errorf("%q is neither true nor false", s); near != "" {
-				err = fmt.Errorf("%w; did you mean %s?", err, near)
-			}
+			near := spelling.DidYouMean(strings.ToLower(s), []string{"true", "false"})
+			err = fmt.Errorf("%q is neither true nor false%s", s, near)
 		}
 	case zone:
 		if _, bad := time.LoadLocation(s); bad != nil {

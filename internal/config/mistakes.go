@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"io/fs"
 	"maps"
 	"path"
 	"path/filepath"
@@ -98,21 +97,16 @@ func (c *Config) position(name string) string {
 // nearZone adds to the error of a time zone the name that was meant, where the system has a list of them.
 func nearZone(said string) string {
 	said = strings.ToLower(strings.ReplaceAll(strings.TrimSpace(said), " ", "_"))
-	part := func(name string) string {
-		if strings.Contains(said, "/") {
-			return strings.ToLower(name)
-		}
-		return strings.ToLower(path.Base(name))
-	}
-	const root = "/usr/share/zoneinfo"
 	zones := map[string]string{}
-	_ = filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
-		name := strings.TrimPrefix(file, root+"/")
-		if err == nil && !entry.IsDir() && strings.Contains(name, "/") && name[0] >= 'A' && name[0] <= 'Z' {
-			zones[part(name)] = name
+	files, _ := filepath.Glob("/usr/share/zoneinfo/[A-Z]*/[A-Z]*")
+	for _, file := range files {
+		if !IsFile(file) {
+			continue
 		}
-		return nil
-	})
+		region, city := path.Base(path.Dir(file)), path.Base(file)
+		zones[strings.ToLower(region+"/"+city)] = region + "/" + city
+		zones[strings.ToLower(city)] = region + "/" + city
+	}
 	within := min(2, max(0, len(said)-4)) // CEST is not EST
 	if near := spelling.Nearest(said, slices.Sorted(maps.Keys(zones)), within); near != "" {
 		return fmt.Sprintf("; did you mean %q?", zones[near])
