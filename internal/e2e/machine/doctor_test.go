@@ -311,7 +311,7 @@ func TestCheckReportsFailingPushes(t *testing.T) {
 			b.running(test.change)
 			out, errs, exit := b.run("check", "gpu01", "--spool", b.path("spool"))
 			if test.stderr != "" {
-				test.stderr += "gpuboard: hint: gpuboard doctor node --spool=" + b.path("spool") + " --host=gpu01\n"
+				test.stderr += "gpuboard: hint: gpuboard doctor node --host=gpu01 --spool=" + b.path("spool") + " --to=sftp://n-gpu01@web/in\n"
 			}
 			if !strings.HasPrefix(out, "Running gpu01 (pid ") || exit != test.exit || errs != test.stderr {
 				t.Errorf("exit %d, want %d; stdout %q; stderr\n%swant\n%s", exit, test.exit, out, errs, test.stderr)
