@@ -112,8 +112,11 @@ func readKey(name string) (ssh.Signer, ssh.PublicKey, *Error) {
 		)
 	}
 	if private, named := strings.CutSuffix(name, ".pub"); named && readPublic(name) != nil {
-		return nil, readPublic(name), configError(CodeKeyUnreadable, "name the private key: --identity "+shell.Quote(private),
-			fmt.Errorf("reading key %s: this is the public key", name))
+		return nil, nil, configError(
+			CodeKeyUnreadable,
+			"name the private key: --identity "+shell.Quote(private),
+			fmt.Errorf("reading key %s: this is the public key", name),
+		)
 	}
 	if own, ok := info.Sys().(*syscall.Stat_t); ok && int(own.Uid) == os.Getuid() && info.Mode().Perm()&0o077 != 0 {
 		return nil, public, configError("ssh:key-mode", "chmod 600 "+shell.Quote(name),

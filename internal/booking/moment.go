@@ -307,7 +307,8 @@ func parseMoment(s string, begin, now time.Time, zone *time.Location, end bool) 
 		days = []date{next, next.plus(7)}
 	default:
 		if near := meant(said); near != "" {
-			return time.Time{}, "", errNoTime{fmt.Errorf("%s is not a date: did you mean %s?", quote(said), quote(near))}
+			err := fmt.Errorf("%s is not a date: did you mean %s?", quote(said), quote(near))
+			return time.Time{}, "", errNoTime{err}
 		}
 		return time.Time{}, "", notUnderstood(said)
 	}

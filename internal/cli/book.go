@@ -260,7 +260,8 @@ func (e *editor) wanted(r *bookRequest, one booking.Booking, args []string) ([]b
 	return nil, failure.New(failure.ExitUsage, errors.New(first.Message), hint)
 }
 
-// meant is the command with the host that an unknown name is a letter or two away from, or with the day; "" for neither.
+// meant is the command with the host that an unknown name is a letter or two away from, or with the day; "" for
+// neither.
 func (e *editor) meant(r *bookRequest, args []string, host string) string {
 	if _, known := e.Fleet.Hosts[host]; known {
 		return "" // and its GPU is not

@@ -77,7 +77,8 @@ func (a *app) checkAlive(ctx context.Context, cfg *config.Config, flags []string
 		if cfg.Path != "" {
 			hint = cfg.Edit("to", "sftp://USER@WEB/")
 		}
-		fmt.Fprintf(a.stderr, "gpuboard: note: no drop is set, so snapshots stay on this node\ngpuboard: hint: %s\n", hint)
+		fmt.Fprintf(a.stderr, "gpuboard: note: no drop is set, so snapshots stay on this node\n"+
+			"gpuboard: hint: %s\n", hint)
 	}
 	if loop.Push.Error != "" {
 		hint := loop.Push.Hint
@@ -96,8 +97,8 @@ func (a *app) otherSetting(cfg *config.Config, name, was string) {
 	if cfg.Path != "" && name != "host" {
 		hint = "to keep the former one, " + cfg.Edit(name, was)
 	}
-	fmt.Fprintf(a.stderr, "gpuboard: note: the loop ran with another %s until now: %s was %s, and is %s (%s)\ngpuboard: hint: %s\n",
-		name, name, cmp.Or(was, "empty"), cmp.Or(cfg.String(name), "empty"), cfg.Origin(name), failure.Printable(hint))
+	fmt.Fprintf(a.stderr, "gpuboard: note: the loop ran with another %s until now: %[1]s was %s, and is %s (%s)\n"+
+		"gpuboard: hint: %s\n", name, cmp.Or(was, "empty"), cmp.Or(cfg.String(name), "empty"), cfg.Origin(name), failure.Printable(hint))
 }
 
 func (a *app) checkKill(ctx context.Context, cfg *config.Config) error {

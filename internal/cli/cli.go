@@ -224,7 +224,8 @@ func (a *app) configured(run func(c *cobra.Command, cfg *config.Config, args []s
 func (a *app) warnOfVariables() {
 	misspelt := config.Misspelt(os.Environ())
 	for _, name := range slices.Sorted(maps.Keys(misspelt)) {
-		fmt.Fprintf(a.stderr, "gpuboard: warning: the variable %s is no setting: did you mean %s?\n", failure.Printable(name), misspelt[name])
+		fmt.Fprintf(a.stderr, "gpuboard: warning: the variable %s is no setting: did you mean %s?\n",
+			failure.Printable(name), misspelt[name])
 	}
 }
 

@@ -45,7 +45,9 @@ func (a *app) receiveCommand() *cobra.Command {
 					fmt.Fprintf(a.stderr, "gpuboard: a node that calls this host by another name needs that name in the list; the key is %s\n", fingerprint)
 					// Whoever prepared the directory for sshd made it root's.
 					if drops := filepath.Join(cfg.String("data"), "drop"); config.Writable(drops) != nil {
-						fmt.Fprintf(a.stderr, "gpuboard: warning: this user cannot write %s: a node is turned away unless it has a directory there\ngpuboard: hint: %s\n", drops, doctor.Own(drops, os.Geteuid(), "gpuboard "+shell.Join(a.args...)))
+						fmt.Fprintf(a.stderr, "gpuboard: warning: this user cannot write %s: "+
+							"a node is turned away unless it has a directory there\ngpuboard: hint: %s\n",
+							drops, doctor.Own(drops, os.Geteuid(), "gpuboard "+shell.Join(a.args...)))
 					}
 				},
 			}

@@ -204,7 +204,8 @@ func listen(addr string) (net.Listener, error) {
 func listenHint(addr string, err error) string {
 	if errors.Is(err, fs.ErrPermission) {
 		program, _ := os.Executable()
-		return "this account may use ports from 1024 on: --listen :8080; for lower ones: sudo setcap cap_net_bind_service=+ep " + shell.Quote(program)
+		return "this account may use ports from 1024 on: --listen :8080; for lower ones: " +
+			"sudo setcap cap_net_bind_service=+ep " + shell.Quote(program)
 	}
 	if addr != "" && strings.Trim(addr, "0123456789") == "" {
 		return "write a colon before the port: --listen :" + addr

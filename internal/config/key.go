@@ -119,7 +119,8 @@ func (k Key) check(s string) error {
 		}
 	case zone:
 		if _, bad := time.LoadLocation(s); bad != nil {
-			err = fmt.Errorf("%q is not a time zone; names are those of the IANA list, such as Europe/Paris or UTC%s", s, nearZone(s))
+			err = fmt.Errorf("%q is not a time zone; names are those of the IANA list, such as Europe/Paris or UTC%s",
+				s, nearZone(s))
 		}
 	}
 	return err

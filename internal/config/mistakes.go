@@ -13,12 +13,19 @@ import (
 	"gpuboard/internal/spelling"
 )
 
+// pattern is compiled when it is first used.
+func pattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
+
 var (
-	noBlank   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[ \t]*(?:- +)?([\w-]+:)[^\s:/]`) })
-	noDash    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[ \t]*-[^\s-]`) })
-	twice     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^mapping key "(.*)" already defined at \[(\d+):`) })
-	colonIn   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`: .*:( |$)`) })
-	unlimited = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`end character of|(must be specified|not found)$`) })
+	noBlank = pattern(`^[ \t]*(?:- +)?([\w-]+:)[^\s:/]`)
+	noDash  = pattern(`^[ \t]*-[^\s-]`)
+	colonIn = pattern(`: .*:( |$)`)
+
+	// What the parser says.
+	twice = pattern(`^mapping key "(.*)" already defined at \[(\d+):`)
+	noEnd = pattern(`end character of|(must be specified|not found)$`)
 )
 
 // mistake says what is wrong in a line of the file and how to mend it, where the parser's message speaks of its own
@@ -33,7 +40,8 @@ func mistake(lines []string, line, column int, message string) (int, int, string
 	blank, again := noBlank().FindStringSubmatchIndex(text), twice().FindStringSubmatch(message)
 	switch {
 	case again != nil:
-		message = fmt.Sprintf("%s stands in line %s already: keep one of the two lines, and below it what is below both", again[1], again[2])
+		message = fmt.Sprintf("%s stands in line %s already: keep one of the two lines, and below it what is below both",
+			again[1], again[2])
 	case tab >= 0:
 		column, message = tab+1, "here is a tab: write blanks instead"
 	case blank != nil:
@@ -47,7 +55,7 @@ func mistake(lines []string, line, column int, message string) (int, int, string
 		message = "this line begins further to the right than the one before: write it below the beginning of that one"
 	case strings.HasSuffix(message, "is a reserved character"), strings.HasPrefix(message, "unexpected directive"):
 		message = "write the value in quotes, because of the sign with which it begins"
-	case unlimited().MatchString(message):
+	case noEnd().MatchString(message):
 		message = "a quote or bracket that begins here, or before, has no end"
 	}
 	return line, column, message

@@ -51,7 +51,8 @@ func (d *examination) node(ctx context.Context) {
 		if d.Config.Path == "" {
 			name = "base_url"
 		}
-		d.note("clock:unknown", d.setting(name, "URL", d.own("doctor node", config.NodeKeys()...)), "there is no site_url to compare the clock by")
+		d.note("clock:unknown", d.setting(name, "URL", d.own("doctor node", config.NodeKeys()...)),
+			"there is no site_url to compare the clock by")
 		return
 	}
 	sent := d.Node.Now()
@@ -69,7 +70,8 @@ func (d *examination) otherSettings(host string, beat node.Heartbeat) {
 	if beat.Settings == nil || beat.Host == host && to == d.Config.String("to") {
 		return
 	}
-	fix, where, why := "gpuboard doctor node --host="+shell.Quote(beat.Host)+d.Node.Flags(beat.Settings), "pushes nowhere", "which was not tested"
+	fix := "gpuboard doctor node --host=" + shell.Quote(beat.Host) + d.Node.Flags(beat.Settings)
+	where, why := "pushes nowhere", "which was not tested"
 	if to != "" {
 		where = "pushes to " + to
 	}
@@ -204,7 +206,8 @@ func (d *examination) me() string {
 func (d *examination) spool() {
 	dir := d.Config.String("spool")
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-		d.note("spool:missing", d.own("collect", "host", "spool", "nvidia_smi", "nvidia_smi_timeout", "ps"), "the spool %s does not exist yet; collect and run create it", dir)
+		d.note("spool:missing", d.own("collect", "host", "spool", "nvidia_smi", "nvidia_smi_timeout", "ps"),
+			"the spool %s does not exist yet; collect and run create it", dir)
 		return
 	}
 	s, err := spool.Open(dir)
@@ -243,7 +246,8 @@ func (d *examination) loop(host string, works bool) {
 		case err != nil:
 			d.bad("loop:no-heartbeat", d.start(name, beat), "the loop runs and has no heartbeat: %v", err)
 		case beat.Hangs(now):
-			d.bad("loop:hangs", d.start(name, beat), "the loop (pid %d) runs, and has not responded for %v", beat.PID, age.Round(time.Second))
+			d.bad("loop:hangs", d.start(name, beat),
+				"the loop (pid %d) runs, and has not responded for %v", beat.PID, age.Round(time.Second))
 		case beat.Version != d.Node.Version:
 			d.bad("loop:old-version", d.restart(name, beat), "the loop (pid %d) is still version %s", beat.PID, beat.Version)
 		case beat.Push.Error != "":
@@ -301,7 +305,8 @@ func (d *examination) loop(host string, works bool) {
 func (d *examination) drop(ctx context.Context, host string) bool {
 	to := d.Config.String("to")
 	if to == "" {
-		d.note("publish:none", d.setting("to", "sftp://USER@WEB/", d.start(host, node.Heartbeat{}), "check", "run"), "no drop is set, so snapshots stay on this node")
+		d.note("publish:none", d.setting("to", "sftp://USER@WEB/", d.start(host, node.Heartbeat{}), "check", "run"),
+			"no drop is set, so snapshots stay on this node")
 		return false
 	}
 	target, err := publisher.ParseTarget(to)
@@ -355,7 +360,8 @@ func (d *examination) addError(err error, code, fix string) {
 // registered asks Consul whether it knows this node.
 func (d *examination) registered(ctx context.Context, host string) {
 	if !d.Config.Bool("register.enabled") {
-		d.note("register:off", d.setting("register.enabled", "true", d.start(host, node.Heartbeat{}), "check", "run"), "this node does not register with Consul")
+		d.note("register:off", d.setting("register.enabled", "true", d.start(host, node.Heartbeat{}), "check", "run"),
+			"this node does not register with Consul")
 		return
 	}
 	c, err := d.Config.NewConsul()
@@ -378,11 +384,13 @@ func (d *examination) registered(ctx context.Context, host string) {
 			continue
 		}
 		if h.Check == inventory.Critical {
-			d.bad("register:critical", d.start(host, node.Heartbeat{}), "Consul knows %s, and its check is critical: %s", host, h.CheckOutput)
+			d.bad("register:critical", d.start(host, node.Heartbeat{}),
+				"Consul knows %s, and its check is critical: %s", host, h.CheckOutput)
 		} else {
 			d.ok("register:ok", "Consul knows %s (%s)", host, h.Check)
 		}
 		return
 	}
-	d.bad("register:missing", d.own("register", "host", "spool", "to", "consul.service", "nvidia_smi", "ps"), "Consul knows %s, and %s is not among them", board.Number(len(answer.Hosts), "host"), host)
+	d.bad("register:missing", d.own("register", "host", "spool", "to", "consul.service", "nvidia_smi", "ps"),
+		"Consul knows %s, and %s is not among them", board.Number(len(answer.Hosts), "host"), host)
 }

@@ -264,7 +264,8 @@ func (d *examination) generation(site string) {
 	made.SetTimes(health.Due, health.LateAt)
 	age := made.Age(d.Node.Now())
 	if made.Late(d.Node.Now()) {
-		d.bad("site:old", d.generate(" -v")+"; crontab -l; systemctl status gpuboard-generate.timer gpuboard-watch", "the last generation is %v old", age.Round(time.Second))
+		d.bad("site:old", d.generate(" -v")+"; crontab -l; systemctl status gpuboard-generate.timer gpuboard-watch",
+			"the last generation is %v old", age.Round(time.Second))
 		return
 	}
 	d.ok("site:fresh", "the last generation is %v old, with %s", max(age, 0).Round(time.Second), board.Number(health.ProblemCount, "problem"))
@@ -326,7 +327,8 @@ func (d *examination) remembered(state string) {
 	// To open it as the generator does would set a damaged one aside.
 	head := make([]byte, 16)
 	if _, err := io.ReadFull(f, head); err != nil || string(head) != "SQLite format 3\x00" {
-		d.bad("history:damaged", d.generate("")+"    (sets it aside and starts a new one)", "%s is not a history database", db)
+		d.bad("history:damaged", d.generate("")+"    (sets it aside and starts a new one)",
+			"%s is not a history database", db)
 		return
 	}
 	d.ok("history:ok", "%s can be opened", db)
@@ -355,7 +357,8 @@ func (d *examination) overlay() {
 func (d *examination) published(ctx context.Context, site string) {
 	base := d.Config.String("base_url")
 	if base == "" {
-		d.note("web:unknown", d.setting("base_url", "URL", d.own("doctor web", config.WebKeys()...), "generate"), "there is no base_url, so the web server was not tested")
+		d.note("web:unknown", d.setting("base_url", "URL", d.own("doctor web", config.WebKeys()...), "generate"),
+			"there is no base_url, so the web server was not tested")
 		return
 	}
 	base = strings.TrimRight(base, "/") + "/"
@@ -403,7 +406,8 @@ func (d *examination) compare(url, kind string, resp *http.Response, body, want 
 			return // a generation came in between
 		}
 		if packed != "" {
-			d.bad("web:gzip", d.generate("")+"    (writes the .gz again), or turn gzip_static off", "%s differs from %s: the web server sends an old .gz, or caches", what, file)
+			d.bad("web:gzip", d.generate("")+"    (writes the .gz again), or turn gzip_static off",
+				"%s differs from %s: the web server sends an old .gz, or caches", what, file)
 			return
 		}
 		d.bad("web:different", "point the web server at this site, and let nothing cache it", "%s differs from %s", what, file)
