@@ -197,7 +197,7 @@ func TestContainersAndTheirUserNamespaces(t *testing.T) {
 		}
 		tt.p.PID = 77
 		list := []snapshot.Process{tt.p}
-		(&evidence{procRoot: root, accounts: readAccounts(root, nil)}).apply(list)
+		(&evidence{procRoot: root, accounts: readAccounts(root, noAnswer)}).apply(list)
 		if got := list[0]; (got.Container != "") != tt.container || got.OwnUserNamespace != tt.own {
 			t.Errorf("%s: container %q, own user namespace %t", name, got.Container, got.OwnUserNamespace)
 		}

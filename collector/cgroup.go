@@ -2,7 +2,6 @@ package collector
 
 import (
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -17,8 +16,8 @@ type cgroup struct {
 	container, pod string
 	// unit is its service of systemd, and job the id of its Slurm job.
 	unit, job string
-	// session and slurm are the uids whose session and whose job it belongs to; 0 for none.
-	session, slurm int64
+	// session and slurm are the uids whose session and whose job it belongs to.
+	session, slurm string
 }
 
 func pattern(expr string) func() *regexp.Regexp {
@@ -36,7 +35,7 @@ var (
 	userSlice = pattern(`^/user\.slice/user-([0-9]{1,10})\.slice(?:/|$)`)
 	slurmUser = pattern(`^/slurm(?:_[^/]+)?/uid_([0-9]{1,10})/job_([0-9]{1,10})(?:/|$)`)
 	slurmJob  = pattern(`^/system\.slice/(?:[^/]+_)?slurmstepd\.scope/job_([0-9]{1,10})(?:/|$)`)
-	service   = pattern(`^/system\.slice/(?:[^/]+\.slice/)*([^/]+\.service)(?:/|$)`)
+	service   = pattern(`^/system\.slice/(?:[^/]+\.slice/)*([0-9A-Za-z:_.\\@-]{1,100}\.service)(?:/|$)`)
 )
 
 // parseCgroup parses /proc/PID/cgroup: of version 2 one line, of version 1 a line for each hierarchy. For a
@@ -88,12 +87,11 @@ func containerOf(path string) string {
 
 // add reads one cgroup.
 func (g *cgroup) add(path string) {
-	uid := func(digits string) int64 { n, _ := strconv.ParseInt(digits, 10, 64); return n }
 	if m := userSlice().FindStringSubmatch(path); m != nil {
-		g.session = uid(m[1])
+		g.session = m[1]
 	}
 	if m := slurmUser().FindStringSubmatch(path); m != nil {
-		g.slurm, g.job = uid(m[1]), m[2]
+		g.slurm, g.job = m[1], m[2]
 	}
 	if m := slurmJob().FindStringSubmatch(path); m != nil {
 		g.job = m[1]

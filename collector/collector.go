@@ -12,7 +12,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"sync"
@@ -75,8 +77,9 @@ type Collector struct {
 	xids                kernellog.Log
 	kmsg                *os.File // kept open, so that each record is read once
 	journalAt           time.Time
-	directory           directory
-	folders             folderReader
+	accounts            *accounts
+	accountsAt          time.Time
+	asker               asker
 }
 
 // New returns a Collector.
@@ -379,21 +382,20 @@ func (c *Collector) addOwners(ctx context.Context, s *snapshot.Snapshot, smiStar
 			"/proc is mounted with hidepid; put this account into the group of its gid= option", unseen)
 	}
 	programs(c.opts.Roots.Proc, s.Processes, up)
-	c.claims(ctx, s)
+	c.claims(s)
 }
 
 // claims adds what tells whose the processes are besides their accounts.
-func (c *Collector) claims(ctx context.Context, s *snapshot.Snapshot) {
-	known, err := containers.Read(c.opts.Containers)
-	if err != nil {
+func (c *Collector) claims(s *snapshot.Snapshot) {
+	if now := c.opts.Now(); c.accounts == nil || now.Sub(c.accountsAt).Abs() > keepAccounts {
+		c.accountsAt, c.asker.left = now, askBudget
+		c.accounts = readAccounts(c.opts.Roots.Etc, c.asker.ask)
+	}
+	file, err := containers.Read(c.opts.Containers)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		report(s, "host:partial", "whose the containers are cannot be read: %v", err)
 	}
-	e := evidence{
-		procRoot:   c.opts.Roots.Proc,
-		accounts:   readAccounts(c.opts.Roots.Etc, c.directory.asker(ctx, c.opts.Now())),
-		containers: known,
-		stat:       c.folders.owner,
-	}
+	e := evidence{procRoot: c.opts.Roots.Proc, accounts: c.accounts, containers: file.Containers}
 	e.apply(s.Processes)
 }
 

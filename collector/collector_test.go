@@ -60,10 +60,11 @@ func capturePath(t testing.TB, name string) string {
 }
 
 // patient makes a collector whose programs have as long as a busy machine needs, unless a
-// test sets budgets of its own.
+// test sets budgets of its own. What this machine's engines have said is not read.
 func patient(opts Options) *Collector {
 	opts.SMIBudget = cmp.Or(opts.SMIBudget, need.Patience)
 	opts.PSBudget = cmp.Or(opts.PSBudget, need.Patience)
+	opts.Containers = cmp.Or(opts.Containers, "/none")
 	return New(opts)
 }
 

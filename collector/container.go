@@ -13,27 +13,38 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// mapsAlone reports whether a line of /proc/PID/uid_map maps this uid of the host and no other. An account without
-// privileges can map only its own uid. Maps that root makes have ranges: those of processes without a user
-// namespace of their own, and those of Docker's userns-remap.
-func mapsAlone(uidMap string, uid int64) bool {
-	for line := range strings.Lines(uidMap) {
-		fields := strings.Fields(line)
-		if len(fields) == 3 && fields[1] == strconv.FormatInt(uid, 10) && fields[2] == "1" {
-			return true
+// A uidMap is /proc/PID/uid_map: which uids of the host the uids in a user namespace are.
+type uidMap []uidRange
+
+type uidRange struct{ inside, outside, count int64 }
+
+func parseUIDMap(text string) (m uidMap) {
+	for line := range strings.Lines(text) {
+		var r uidRange
+		if _, err := fmt.Sscan(line, &r.inside, &r.outside, &r.count); err != nil {
+			return nil
 		}
+		m = append(m, r)
 	}
-	return false
+	return m
 }
 
-// mappedBy reports whether a line of /proc/PID/uid_map other than that of the host itself maps this uid.
-func mappedBy(uidMap string, uid int64) bool {
-	for line := range strings.Lines(uidMap) {
-		var inside, outside, count int64
-		if n, err := fmt.Sscan(line, &inside, &outside, &count); n != 3 || err != nil {
-			continue
+// alone returns the uids that a line maps without others. An account without privileges can map only its own uid.
+// Maps that root makes have ranges: those of processes without a user namespace of their own, and those of Docker's
+// userns-remap.
+func (m uidMap) alone() (uids []string) {
+	for _, r := range m {
+		if r.count == 1 {
+			uids = append(uids, strconv.FormatInt(r.outside, 10))
 		}
-		if uid >= outside && uid-outside < count && (inside != 0 || outside != 0) {
+	}
+	return uids
+}
+
+// maps reports whether a line other than that of the host itself maps this uid.
+func (m uidMap) maps(uid int64) bool {
+	for _, r := range m {
+		if uid >= r.outside && uid-r.outside < r.count && (r.inside != 0 || r.outside != 0) {
 			return true
 		}
 	}

@@ -5,28 +5,34 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	answers "gpuboard/collector/containers"
 	"gpuboard/internal/snapshot"
 )
 
-// maxNamespaces limits the namespaces of containerd that are asked.
-const maxNamespaces = 16
-
 // Engines returns the programs that know containers. Of those that know the same one, the first is believed.
 func Engines() []string { return []string{"docker", "podman", "nerdctl"} }
 
-// AskEngine returns the running containers that an engine knows, asked by its own program within a time. It is not
-// for the collector of a node: who may ask an engine can be root. [ErrNotInstalled] is the error where there is none.
-func AskEngine(ctx context.Context, engine string, budget time.Duration) ([]answers.Container, error) {
+// AskEngine returns the running containers that an engine knows, by id, asked by its own program within a time. It is
+// not for the collector of a node: who may ask an engine can be root. [ErrNotInstalled] is the error where there is
+// none.
+func AskEngine(ctx context.Context, engine string, budget time.Duration) (map[string]answers.Container, error) {
 	program, err := resolve(engine)
 	if err != nil {
 		return nil, err
 	}
+	runs := [][]string{answers.Args()}
+	if engine == "nerdctl" { // containerd keeps those of Kubernetes apart
+		runs = [][]string{
+			append([]string{"--namespace=default"}, answers.Args()...),
+			append([]string{"--namespace=k8s.io"}, answers.Args()...),
+		}
+	}
+
 	until := time.Now().Add(budget)
-	ask := func(args ...string) ([]byte, error) {
+	all := map[string]answers.Container{}
+	for _, args := range runs {
 		// The environment may say where the engine listens.
 		r := execute(ctx, program, args, append(os.Environ(), "LC_ALL=C"), max(time.Until(until), 0), answers.MaxBytes)
 		switch {
@@ -41,42 +47,9 @@ func AskEngine(ctx context.Context, engine string, budget time.Duration) ([]answ
 			message := snapshot.Text(string(said), snapshot.MaxTextBytes)
 			return nil, fmt.Errorf("%s ended with status %d: %s", engine, r.exit, message)
 		}
-		return r.stdout, nil
-	}
-	namespaces := [][]string{nil}
-	if engine == "nerdctl" {
-		if namespaces, err = namespacesOf(ask); err != nil {
-			return nil, err
-		}
-	}
-
-	var all []answers.Container
-	for _, namespace := range namespaces {
-		answer, err := ask(append(namespace, answers.Args()...)...)
-		if err != nil {
-			return nil, err
-		}
-		list, err := answers.Parse(answer)
-		if err != nil {
+		if err := answers.Parse(r.stdout, all); err != nil {
 			return nil, fmt.Errorf("reading the answer of %s: %w", engine, err)
 		}
-		all = append(all, list...)
 	}
 	return all, nil
-}
-
-// namespacesOf returns the flag for each namespace of containerd: those of Kubernetes, of nerdctl and of others.
-func namespacesOf(ask func(...string) ([]byte, error)) (flags [][]string, err error) {
-	answer, err := ask("namespace", "ls", "--quiet")
-	if err != nil {
-		return nil, err
-	}
-	names := strings.Fields(string(answer))
-	if len(names) > maxNamespaces {
-		return nil, fmt.Errorf("nerdctl has %d namespaces, and %d are the most", len(names), maxNamespaces)
-	}
-	for _, name := range names {
-		flags = append(flags, []string{"--namespace=" + name})
-	}
-	return flags, nil
 }

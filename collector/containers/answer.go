@@ -31,40 +31,34 @@ func Args() []string {
 	return []string{"ps", "--no-trunc", "--format", "[" + strings.Join(texts, ",") + "]"}
 }
 
-// Parse returns the containers of an engine's answer to [Args]. An answer that is in part something else is an
-// error. Containers whose id is none that a cgroup can have, such as those of ctr, are left out.
-func Parse(answer []byte) ([]Container, error) {
-	var all []Container
+// Parse adds the containers of an engine's answer to [Args]. An answer that is in part something else is an error.
+// Containers whose id is none that a cgroup can have, such as those of ctr, are left out.
+func Parse(answer []byte, all map[string]Container) error {
 	for line := range bytes.Lines(answer) {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
 		var texts []string
 		if err := json.Unmarshal(line, &texts); err != nil || len(texts) != 2+len(labels()) {
-			return nil, fmt.Errorf("it does not say what it was asked: %s", snapshot.Text(string(bytes.TrimSpace(line)), 80))
+			return fmt.Errorf("it does not say what it was asked: %s", snapshot.Text(string(bytes.TrimSpace(line)), 80))
 		}
-		if len(texts[0]) != 64 || !isHex(texts[0]) {
-			continue
-		}
-		all = append(all, newContainer(texts))
-		if len(all) > MaxContainers {
-			return nil, fmt.Errorf("it has more than %d containers", MaxContainers)
+		if id := texts[0]; len(id) == 64 && isID(id[:idDigits]) {
+			all[id[:idDigits]] = newContainer(texts)
 		}
 	}
-	return all, nil
+	return nil
 }
 
 // newContainer makes a container of the texts of one line.
 func newContainer(texts []string) Container {
-	c := Container{ID: texts[0][:idDigits], User: cmp.Or(texts[2:4]...), Folder: cmp.Or(texts[4:6]...)}
+	c := Container{User: cmp.Or(texts[2:4]...), Folder: cmp.Or(texts[4:6]...)}
 	for name := range strings.SplitSeq(texts[1], ",") {
-		if !strings.Contains(name, "/") || c.Name == "" { // docker adds its names in others: other/alias
+		if !strings.Contains(name, "/") { // docker adds its names in others: other/alias
 			c.Name = name
 		}
 	}
 	if texts[6] != "" && texts[7] != "" {
 		c.Pod = texts[6] + "/" + texts[7]
 	}
-	c, _ = c.clean()
-	return c
+	return c.clean()
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,9 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const whole = `{"at": "2026-11-28T09:00:00Z", "containers": [
-	{"id": "0123456789ab", "name": "train", "user": "mira", "folder": "/home/mira/train", "pod": "ml/train-0"},
-	{"id": "cafecafecafe"}]}`
+const whole = `{"at": "2026-11-28T09:00:00Z", "containers": {
+	"0123456789ab": {"name": "train", "user": "mira", "folder": "/home/mira/train", "pod": "ml/train-0"},
+	"cafecafecafe": {}}}`
 
 func written(t *testing.T, text string, mode os.FileMode) string {
 	t.Helper()
@@ -38,7 +39,9 @@ func TestReadsWhatRootWrote(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Container{{ID: "0123456789ab", Name: "train", User: "mira", Folder: "/home/mira/train", Pod: "ml/train-0"}, {ID: "cafecafecafe"}}
+	want := map[string]Container{
+		"0123456789ab": {Name: "train", User: "mira", Folder: "/home/mira/train", Pod: "ml/train-0"}, "cafecafecafe": {},
+	}
 	if diff := cmp.Diff(want, file.Containers); diff != "" {
 		t.Error(diff)
 	}
@@ -46,16 +49,10 @@ func TestReadsWhatRootWrote(t *testing.T) {
 		t.Errorf("the answers are of %v", file.At)
 	}
 	if os.Geteuid() == 0 {
-		byID, err := Read(written(t, whole, 0o644))
-		if err != nil || len(byID) != 2 || byID["0123456789ab"].User != "mira" {
-			t.Errorf("Read returns %v, %v", byID, err)
+		file, err := Read(written(t, whole, 0o644))
+		if err != nil || len(file.Containers) != 2 || file.Containers["0123456789ab"].User != "mira" {
+			t.Errorf("Read returns %v, %v", file, err)
 		}
-	}
-}
-
-func TestWithoutAFileThereAreNone(t *testing.T) {
-	if byID, err := Read(filepath.Join(t.TempDir(), "containers.json")); byID != nil || err != nil {
-		t.Errorf("Read returns %v, %v", byID, err)
 	}
 }
 
@@ -78,9 +75,6 @@ func TestFilesThatOthersCouldHaveWrittenAreRefused(t *testing.T) {
 		"it has too many bytes": func() string { return written(t, whole+strings.Repeat(" ", MaxBytes), 0o644) },
 		"it is half a file":     func() string { return written(t, whole[:len(whole)/2], 0o644) },
 		"it is no JSON":         func() string { return written(t, "containers", 0o644) },
-		"it has too many containers": func() string {
-			return written(t, `{"containers": [`+strings.Repeat(`{},`, MaxContainers)+`{}]}`, 0o644)
-		},
 		"it is a symlink": func() string {
 			link := filepath.Join(t.TempDir(), "link")
 			if err := os.Symlink(written(t, whole, 0o644), link); err != nil {
@@ -105,16 +99,16 @@ func TestFilesThatOthersCouldHaveWrittenAreRefused(t *testing.T) {
 }
 
 func TestTextsOfAFileAreBounded(t *testing.T) {
-	text := fmt.Sprintf(`{"containers": [
-		{"id": "0123456789ab", "name": "a\u202eb", "user": "mi\u200bra", "folder": "/home/\u0007", "pod": "%[1]s"},
-		{"id": "0123456789ac", "name": "%[1]s", "user": "%[1]s", "folder": "/home/%[1]s"},
-		{"id": "0123456789AB"}, {"id": "../../../etc"}, {"id": "0123456789abcdef"}, {"id": ""}]}`, strings.Repeat("x", 600))
+	text := fmt.Sprintf(`{"containers": {
+		"0123456789ab": {"name": "a\u202eb", "user": "mi\u200bra", "folder": "/home/\u0007", "pod": "%[1]s"},
+		"0123456789ac": {"name": "%[1]s", "user": "%[1]s", "folder": "/home/%[1]s"},
+		"0123456789ad": {"name": "x</script>", "user": "evil;sh", "folder": "/x", "pod": "a/b/c; rm"},
+		"0123456789AB": {}, "../../../etc": {}, "0123456789abcdef": {}, "": {}}}`, strings.Repeat("x", 600))
 	file, err := readOf(written(t, text, 0o644), me())
 	if err != nil {
 		t.Fatal(err)
 	}
-	short := strings.Repeat("x", 125) + "…"
-	want := []Container{{ID: "0123456789ab", Name: `a\u202eb`, Pod: short}, {ID: "0123456789ac", Name: short}}
+	want := map[string]Container{"0123456789ab": {}, "0123456789ac": {}, "0123456789ad": {Folder: "/x"}}
 	if diff := cmp.Diff(want, file.Containers); diff != "" {
 		t.Error(diff)
 	}
@@ -133,42 +127,42 @@ func TestAnswers(t *testing.T) {
 	id := strings.Repeat("0123456789abcdef", 4)
 	for name, test := range map[string]struct {
 		answer string
-		want   []Container // nil for an error
+		want   map[string]Container // nil for an error
 	}{
-		"none":                     {"", []Container{}},
-		"a blank line":             {"\n", []Container{}},
-		"a label of the site":      {line(id, "train", "mira", "hub"), []Container{{ID: id[:12], Name: "train", User: "mira"}}},
-		"a label of JupyterHub":    {line(id, "lab", "", "anna"), []Container{{ID: id[:12], Name: "lab", User: "anna"}}},
-		"compose":                  {line(id, "web", "", "", "/home/mira/web"), []Container{{ID: id[:12], Name: "web", Folder: "/home/mira/web"}}},
-		"a devcontainer":           {line(id, "dev", "", "", "", "/home/anna/dev"), []Container{{ID: id[:12], Name: "dev", Folder: "/home/anna/dev"}}},
-		"a pod":                    {line(id, "k8s_main", "", "", "", "", "ml", "eval-0"), []Container{{ID: id[:12], Name: "k8s_main", Pod: "ml/eval-0"}}},
-		"half a pod":               {line(id, "main", "", "", "", "", "", "eval-0"), []Container{{ID: id[:12], Name: "main"}}},
-		"names of links":           {line(id, "web/db,db,app/db"), []Container{{ID: id[:12], Name: "db"}}},
-		"one name of Kubernetes":   {line(id, "k8s://ml/eval-0/main"), []Container{{ID: id[:12], Name: "k8s://ml/eval-0/main"}}},
-		"hostile texts":            {line(id, "a\x1b[31m\u202e", "mi\u200bra", "", "/home/a\nb"), []Container{{ID: id[:12], Name: `a\x1b[31m\u202e`}}},
-		"a text that is too long":  {line(id, "n", strings.Repeat("x", 129), "", "/"+strings.Repeat("x", 512)), []Container{{ID: id[:12], Name: "n"}}},
-		"an id of ctr":             {line("redis", "redis", "mira"), []Container{}},
-		"an id that climbs":        {line("../../etc/passwd", "x", "mira") + line(id), []Container{{ID: id[:12]}}},
-		"an id in capitals":        {line(strings.ToUpper(id), "x", "mira"), []Container{}},
-		"an id that was shortened": {line(id[:12], "x", "mira"), []Container{}},
+		"none":                     {"", map[string]Container{}},
+		"a blank line":             {"\n", map[string]Container{}},
+		"a label of the site":      {line(id, "train", "mira", "hub"), map[string]Container{id[:12]: {Name: "train", User: "mira"}}},
+		"a label of JupyterHub":    {line(id, "lab", "", "anna"), map[string]Container{id[:12]: {Name: "lab", User: "anna"}}},
+		"compose":                  {line(id, "web", "", "", "/home/mira/web"), map[string]Container{id[:12]: {Name: "web", Folder: "/home/mira/web"}}},
+		"a devcontainer":           {line(id, "dev", "", "", "", "/home/anna/dev"), map[string]Container{id[:12]: {Name: "dev", Folder: "/home/anna/dev"}}},
+		"a pod":                    {line(id, "k8s_main", "", "", "", "", "ml", "eval-0"), map[string]Container{id[:12]: {Name: "k8s_main", Pod: "ml/eval-0"}}},
+		"half a pod":               {line(id, "main", "", "", "", "", "", "eval-0"), map[string]Container{id[:12]: {Name: "main"}}},
+		"names of links":           {line(id, "web/db,db,app/db"), map[string]Container{id[:12]: {Name: "db"}}},
+		"one name of Kubernetes":   {line(id, "k8s://ml/eval-0/main"), map[string]Container{id[:12]: {}}},
+		"hostile texts":            {line(id, "a\x1b[31m\u202e", "mi\u200bra", "", "/home/a\nb"), map[string]Container{id[:12]: {}}},
+		"a text that is too long":  {line(id, "n", strings.Repeat("x", 129), "", "/"+strings.Repeat("x", 512)), map[string]Container{id[:12]: {Name: "n"}}},
+		"an id of ctr":             {line("redis", "redis", "mira"), map[string]Container{}},
+		"an id that climbs":        {line("../../etc/passwd", "x", "mira") + line(id), map[string]Container{id[:12]: {}}},
+		"an id in capitals":        {line(strings.ToUpper(id), "x", "mira"), map[string]Container{}},
+		"an id that was shortened": {line(id[:12], "x", "mira"), map[string]Container{}},
 		"no JSON":                  {"CONTAINER ID   IMAGE\n", nil},
 		"half JSON":                {line(id) + line(id)[:40], nil},
 		"other JSON":               {`{"ID": "` + id + `"}`, nil},
 		"too few texts":            {`["` + id + `"]`, nil},
 		"no texts":                 {strings.Replace(line(id), `""`, "{}", 1), nil},
 		"a warning in between":     {line(id) + "WARN[0000] deprecated\n", nil},
-		"too many":                 {strings.Repeat(line(id), MaxContainers+1), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			list, err := Parse([]byte(test.answer))
+			known := map[string]Container{}
+			err := Parse([]byte(test.answer), known)
 			if (err != nil) != (test.want == nil) {
 				t.Fatalf("the error is %v", err)
 			}
-			if err != nil && (len(list) > 0 || len(err.Error()) > 200) {
-				t.Errorf("it returns %d containers, and an error of %d bytes", len(list), len(err.Error()))
+			if err != nil && len(err.Error()) > 200 {
+				t.Errorf("the error has %d bytes", len(err.Error()))
 			}
-			if len(list) != len(test.want) || len(list) > 0 && list[0] != test.want[0] {
-				t.Errorf("it is %v, want %v", list, test.want)
+			if err == nil && !maps.Equal(known, test.want) {
+				t.Errorf("it is %v, want %v", known, test.want)
 			}
 		})
 	}
@@ -211,9 +205,10 @@ func TestTheTemplateAsksForLabelsByName(t *testing.T) {
 		if err := format.Execute(&out, of); err != nil {
 			t.Fatal(err)
 		}
-		list, err := Parse(out.Bytes())
-		if want := (Container{ID: id[:12], Name: "train", User: "mira"}); err != nil || len(list) != 1 || list[0] != want {
-			t.Errorf("%T: %v, %v", of, list, err)
+		known := map[string]Container{}
+		err := Parse(out.Bytes(), known)
+		if want := (Container{Name: "train", User: "mira"}); err != nil || len(known) != 1 || known[id[:12]] != want {
+			t.Errorf("%T: %v, %v", of, known, err)
 		}
 	}
 	var out bytes.Buffer

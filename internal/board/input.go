@@ -1,6 +1,7 @@
 package board
 
 import (
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -71,7 +72,9 @@ func (in *Input) whose(p *snapshot.Process) (snapshot.Owner, []snapshot.Claim) {
 		return p.Whose()
 	}
 	for _, c := range set.ContainerPeople {
-		if c.Fits(p.ContainerName) || c.Fits(p.Container) {
+		byName, _ := path.Match(c.Pattern, p.ContainerName)
+		byID, _ := path.Match(c.Pattern, p.Container)
+		if byName || byID {
 			return p.Whose(snapshot.Claim{User: c.Login, Source: snapshot.BySite})
 		}
 	}
@@ -127,17 +130,8 @@ type Settings struct {
 	ContainerPeople []ContainerPerson
 }
 
-// A ContainerPerson is a pattern of names of containers and the login of the person behind them.
+// A ContainerPerson is a pattern of names of containers, as of [path.Match], and the login of the person behind them.
 type ContainerPerson struct{ Pattern, Login string }
-
-// Fits reports whether the pattern fits a name. A * stands for any text.
-func (c ContainerPerson) Fits(name string) bool {
-	start, end, any := strings.Cut(c.Pattern, "*")
-	if name == "" || !any {
-		return name != "" && name == c.Pattern
-	}
-	return len(name) >= len(start)+len(end) && strings.HasPrefix(name, start) && strings.HasSuffix(name, end)
-}
 
 // WithDefaults sets the numbers that are zero.
 func (s Settings) WithDefaults() Settings {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,12 +43,11 @@ func (a *app) containersCommand() *cobra.Command {
 			case timeout <= 0:
 				return failure.Usage("gpuboard containers --timeout 10s", "--timeout: %s is no time to answer in", timeout)
 			}
-			file := containers.File{At: a.now().UTC().Truncate(time.Second)}
-			answers, failed, err := a.askEngines(c.Context(), engines, timeout, &file)
-			if err != nil {
-				return err
+			file := containers.File{At: a.now().UTC().Truncate(time.Second), Containers: map[string]containers.Container{}}
+			answers, failed := a.askEngines(c.Context(), engines, timeout, file.Containers)
+			if c.Context().Err() != nil {
+				return failure.New(failure.ExitTryAgain, errors.New("interrupted"), "")
 			}
-
 			data, err := json.Marshal(file)
 			if err != nil {
 				return err
@@ -58,12 +58,7 @@ func (a *app) containersCommand() *cobra.Command {
 			if _, err := atomicfile.Write(out, append(data, '\n'), 0o644); err != nil {
 				return err
 			}
-			switch {
-			case len(answers) > 0:
-				fmt.Fprintln(a.stdout, strings.Join(answers, ", "))
-			case !failed:
-				fmt.Fprintln(a.stdout, "no engine is installed:", strings.Join(all, ", "))
-			}
+			fmt.Fprintln(a.stdout, cmp.Or(strings.Join(answers, ", "), "no engine answered: "+strings.Join(all, ", ")))
 			if failed {
 				return silent(failure.ExitDegraded)
 			}
@@ -76,40 +71,31 @@ func (a *app) containersCommand() *cobra.Command {
 	return c
 }
 
-// askEngines puts what the engines answer into a file, and says what those did that do not. Without names it asks
-// those that are installed.
+// askEngines adds what the engines answer, and says what those did that do not. Without names it asks those that are
+// installed.
 func (a *app) askEngines(
-	ctx context.Context, named []string, timeout time.Duration, file *containers.File,
-) (answers []string, failed bool, err error) {
+	ctx context.Context, named []string, timeout time.Duration, into map[string]containers.Container,
+) (answers []string, failed bool) {
 	engines := named
 	if len(named) == 0 {
 		engines = collector.Engines()
 	}
-	file.Containers = []containers.Container{}
-	known := map[string]bool{}
 	for _, engine := range engines {
-		list, err := collector.AskEngine(ctx, engine, timeout)
-		missing := errors.Is(err, collector.ErrNotInstalled)
+		known, err := collector.AskEngine(ctx, engine, timeout)
 		switch {
-		case ctx.Err() != nil:
-			return nil, false, failure.New(failure.ExitTryAgain, errors.New("interrupted"), "")
-		case missing && len(named) == 0:
-			continue
+		case errors.Is(err, collector.ErrNotInstalled) && len(named) == 0:
 		case err != nil:
 			failed = true
 			hint := engine + " ps    (to leave it out, name the others: gpuboard containers ENGINE)"
-			if missing {
-				hint = "gpuboard containers    (asks what is installed)"
-			}
 			fmt.Fprintf(a.stderr, "gpuboard: warning: %s\ngpuboard: hint: %s\n", failure.Printable(err.Error()), hint)
-			continue
-		}
-		answers = append(answers, engine+": "+board.Number(len(list), "container"))
-		for _, c := range list {
-			if !known[c.ID] && len(known) < containers.MaxContainers {
-				known[c.ID], file.Containers = true, append(file.Containers, c)
+		default:
+			answers = append(answers, engine+": "+board.Number(len(known), "container"))
+			for id, c := range known {
+				if _, other := into[id]; !other {
+					into[id] = c
+				}
 			}
 		}
 	}
-	return answers, failed, nil
+	return answers, failed
 }

@@ -3,6 +3,8 @@
 package config
 
 import (
+	"fmt"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -144,21 +146,21 @@ func items(value string) (all []string) {
 	return all
 }
 
-// containerPerson parses an item of container_people.
-func containerPerson(item string) (board.ContainerPerson, bool) {
-	name, login, ok := strings.Cut(item, "=")
-	p := board.ContainerPerson{Pattern: strings.TrimSpace(name), Login: strings.TrimSpace(login)}
-	return p, ok && p.Pattern != "" && strings.Count(p.Pattern, "*") <= 1 && snapshot.Fits("login", p.Login)
+// containerPeople parses the items of container_people.
+func containerPeople(value string) (people []board.ContainerPerson, err error) {
+	for _, item := range items(value) {
+		pattern, login, _ := strings.Cut(item, "=")
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" || !snapshot.Fits("login", login) {
+			return nil, fmt.Errorf("%q is not of the form NAME=LOGIN, where a * in the name stands for any text", item)
+		}
+		people = append(people, board.ContainerPerson{Pattern: pattern, Login: login})
+	}
+	return people, nil
 }
 
 // Board returns the thresholds behind the states of GPUs and hosts.
 func (c *Config) Board() board.Settings {
-	var people []board.ContainerPerson
-	for _, item := range c.List("container_people") {
-		if p, ok := containerPerson(item); ok {
-			people = append(people, p)
-		}
-	}
+	people, _ := containerPeople(c.String("container_people")) // checked by Load
 	return board.Settings{
 		StaleAfter: c.Duration("stale_after"), DownAfter: c.Duration("down_after"),
 		ClockTolerance: c.Duration("clock_tolerance"),

@@ -88,14 +88,10 @@ func (k Key) check(s string) error {
 			}
 		}
 	}
-	if k.Name == "container_people" {
-		for _, v := range values {
-			if _, ok := containerPerson(v); !ok {
-				return fmt.Errorf("%q is not of the form NAME=LOGIN, with one * in the name at most", v)
-			}
-		}
-	}
 	var err error
+	if k.Name == "container_people" {
+		_, err = containerPeople(s)
+	}
 	or := ""
 	if k.Kind == automatic {
 		or = ", or auto"

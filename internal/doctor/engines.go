@@ -32,7 +32,7 @@ func (d *examination) engines(list []snapshot.Process) {
 	if path, err := os.Executable(); err == nil {
 		program = path
 	}
-	file, err := containers.ReadFile(d.answers)
+	file, err := containers.Read(d.answers)
 	age := d.Node.Now().Sub(file.At)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -59,6 +59,5 @@ func rootsCron(program string) string {
 			install, program = "sudo install "+shell.Quote(program)+" "+roots+" && ", roots
 		}
 	}
-	line := "* * * * * root " + program + " containers >/dev/null"
-	return install + "echo " + shell.Quote(line) + " | sudo tee /etc/cron.d/gpuboard-containers"
+	return install + containers.Cron(program)
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"gpuboard/collector/containers"
 	"gpuboard/deploy"
 	"gpuboard/internal/config"
 )
@@ -53,8 +54,8 @@ func (in *installation) files() (map[string]string, error) {
 		}
 		files["setup/consul/gpuboard.json"] = service
 		files["setup/cron"] = in.crontab("A GPU node: start the loop when it is not running.", "check "+in.Host) + // says what it did
-			fmt.Sprintf("# Optional: whose are the containers of docker, podman and nerdctl? Only root may ask them. If nobody else can\n"+
-				"# write the program, type as root\n#   echo '* * * * * root %s containers >/dev/null' >/etc/cron.d/gpuboard-containers\n", in.Program)
+			"# Optional: whose are the containers of docker, podman and nerdctl? Only root may ask them. If nobody else can\n" +
+			"# write the program, type\n#   " + containers.Cron(in.Program) + "\n"
 	}
 	for folder, replacer := range replace {
 		entries, err := fs.ReadDir(deploy.Files(), folder)

@@ -1,7 +1,6 @@
 package data
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -48,7 +47,7 @@ type (
 		snapshot.Process
 		Person   string           `json:"person"`
 		Likely   string           `json:"likely_user"`
-		Source   string           `json:"user_source"`
+		Source   snapshot.Source  `json:"user_source"`
 		Conflict []snapshot.Claim `json:"user_conflict"`
 		Computes *bool            `json:"computes"`
 		Share    *float64         `json:"share"`
@@ -144,12 +143,8 @@ func (r *readRow) processes(g *board.GPU, left *int) []board.Process {
 			Computes: !s.Processes[i].Dead(), By: s.Processes[i].Claims,
 		}
 		p.Claims = nil
-		switch {
-		case p.Owner().Name() == "" && len(p.By) == 2:
-		case p.Owner().Name() != "" && snapshot.Fits("source", from[i].Source):
-			p.By = []snapshot.Claim{{User: cmp.Or(p.Person, p.Likely), Source: snapshot.Source(from[i].Source)}}
-		default:
-			p.By = nil
+		if source := from[i].Source; snapshot.Fits("source", string(source)) {
+			p.By = []snapshot.Claim{{User: p.Owner().Login(), Source: source}}
 		}
 		if computes := from[i].Computes; computes != nil {
 			p.Computes = *computes

@@ -308,10 +308,8 @@ func (w *words) owner(o snapshot.Owner) string {
 
 // claim says by what somebody is known; who is safe to show.
 func (w *words) claim(who string, by snapshot.Source) string {
-	switch by {
-	case snapshot.ByOwner, snapshot.ByNamespace, snapshot.BySubUID, snapshot.BySite, snapshot.BySession, snapshot.BySlurm,
-		snapshot.ByLoginUID, snapshot.ByLabel, snapshot.ByUID, snapshot.ByRange, snapshot.ByHome, snapshot.ByFolder:
-		return w.T("who.by."+string(by), who)
+	if key := "who.by." + string(by); w.list[key] != "" {
+		return w.T(key, who)
 	}
 	return who
 }

@@ -183,13 +183,28 @@ func (t *textPage) tree(put func(color, s string), g *board.GPU, b textBox, inne
 		}
 		program, memory := t.safe(cmp.Or(p.Program, "?")), number(t, p.UsedMemory)+"MiB"
 		put(color, table.Line("", "  "+twig, program, strconv.Itoa(p.PID), user, memory))
-		for _, c := range p.By {
-			put("", "      "+t.safe(c.User)+" by "+t.safe(string(c.Source)))
+		if by := t.claims(p.By); by != "" {
+			put("", "      "+by)
 		}
 		for _, c := range p.Children {
 			put("", "      child "+strconv.Itoa(c.PID)+" "+t.safe(c.Owner().String())+" "+t.safe(c.Program))
 		}
 	}
+}
+
+// claims says by what somebody is known, or which two sources disagree, in the words of the page.
+func (t *textPage) claims(by []snapshot.Claim) string {
+	words := render.EnglishWords()
+	var said []any
+	for _, c := range by {
+		if format, known := words["who.by."+string(c.Source)]; known {
+			said = append(said, fmt.Sprintf(format, t.safe(c.User)))
+		}
+	}
+	if len(said) == 2 {
+		return fmt.Sprintf(words["who.conflict"], said...)
+	}
+	return fmt.Sprint(said...)
 }
 
 // textHost is the view for curl of one host: a headline, and a box for each GPU.

@@ -242,7 +242,7 @@ func TestInitFillsInThisSite(t *testing.T) {
 		node + "/gpuboard.yml":                        {"\nhost: gpu07\n", "\nto: sftp://n-gpu07@gpus.example.org:2222/in\n", "\nspool: " + node + "/spool\n"},
 		node + "/setup/consul/gpuboard.json":          {`"host": "gpu07"`, `"ttl": "10m"`},
 		node + "/setup/cron": {self + " check gpu07 --config " + node + "/gpuboard.yml >/dev/null\n",
-			"\n#   echo '* * * * * root " + self + " containers >/dev/null' >/etc/cron.d/gpuboard-containers\n"},
+			"\n#   echo '* * * * * root " + self + " containers >/dev/null' | sudo tee /etc/cron.d/gpuboard-containers\n"},
 		node + "/setup/systemd/gpuboard-collect.service": {"ExecStart=" + self + " publish\n", "ReadWritePaths=" + node + "\n"},
 	} {
 		text := readText(t, path)
