@@ -218,6 +218,45 @@ func TestBrowserCellsStayApart(t *testing.T) {
 	}
 }
 
+// TestBrowserShowsProcesses: what opens below a row is seen whole, also below the last one of a card, and does not lie
+// over the row's own name, which may need several lines.
+func TestBrowserShowsProcesses(t *testing.T) {
+	in := boardtest.Remembered(boardtest.Lab())
+	for i := range in.Board.Hosts {
+		for k := range in.Board.Hosts[i].GPUs {
+			for n := range in.Board.Hosts[i].GPUs[k].Processes {
+				p := &in.Board.Hosts[i].GPUs[k].Processes[n]
+				p.Person, p.User, p.Container, p.ContainerName = "", "root", "a1b2c3d4e5f6", "a-container-with-an-uncommonly-long-name"
+			}
+		}
+	}
+	dir := siteDir(t, in)
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	for _, page := range []string{"index.html", "hosts/europa/index.html"} {
+		for _, width := range []int64{390, 641, 1440} {
+			b.Size(width, 900)
+			b.Open("file://" + dir + "/" + page)
+			found := b.Value(`(() => {
+				const all = [...document.querySelectorAll("td.w > details")].filter(d => d.checkVisibility());
+				const bad = all.filter(d => {
+					d.open = true;
+					const last = [...d.querySelectorAll("li")].at(-1);
+					last.scrollIntoView({block: "center"});
+					const list = last.getBoundingClientRect(), name = d.parentNode.querySelector(".p");
+					const shown = document.elementFromPoint(list.left + 3, list.bottom - 3);
+					const covered = d.querySelector("ul").getBoundingClientRect().top < (name ? name.getBoundingClientRect().bottom - 1 : 0);
+					d.open = false;
+					return covered || !shown || !d.contains(shown);
+				});
+				return all.length === 0 ? "nothing" : bad.slice(0, 2).map(d => d.closest("tr").textContent.trim().slice(0, 60)).join("\n");
+			})()`)
+			if found != "" {
+				t.Errorf("%s at %d px: processes are not seen, or cover their row, in %q", page, width, found)
+			}
+		}
+	}
+}
+
 // TestBrowserWallFitsItsScreen: the screen on a wall shows all of up to 100 hosts at once, and of more than that some in
 // turn; each host is shown whole.
 func TestBrowserWallFitsItsScreen(t *testing.T) {

@@ -277,7 +277,7 @@ func (v *view) whoIsOn(r *templates.Row, g *board.GPU, d detail, ref time.Time, 
 			program:  r.Only != 0 && d != whole,
 			instance: g.Slice != nil,
 		}
-		if in.person && in.program && v.words.used(p.UsedMemory, d) == r.Used && p.Container == "" && p.Job == "" &&
+		if in.person && in.program && v.words.used(p.UsedMemory, d) == r.Used && p.Place() == (snapshot.Place{}) &&
 			(in.instance || p.GPUInstanceID == nil) {
 			r.Details = false
 			continue
@@ -323,11 +323,13 @@ func (v *view) process(p *board.Process, ref time.Time, row rowSays) templates.P
 			out.Details = append(out.Details, w.T("process.since", m.Text))
 		}
 	}
-	switch place := p.Place(); place.Kind {
-	case snapshot.InContainer, snapshot.InPod, snapshot.InJob:
-		out.Details = append(out.Details, w.T("process."+place.Kind, render.Clean(place.Name)))
-	case snapshot.InUnit:
+	// The name of an unknown user has the place.
+	switch place := p.Place(); {
+	case place.Kind == "" || p.Owner().Name() == "":
+	case place.Kind == snapshot.InUnit:
 		out.Details = append(out.Details, render.Clean(place.Name))
+	default:
+		out.Details = append(out.Details, w.T("process."+place.Kind, render.Clean(place.Name)))
 	}
 	if len(p.By) == 2 {
 		of := func(c snapshot.Claim) string { return w.claim(render.Clean(c.User), c.Source) }

@@ -183,8 +183,8 @@ func (t *textPage) tree(put func(color, s string), g *board.GPU, b textBox, inne
 		}
 		program, memory := t.safe(cmp.Or(p.Program, "?")), number(t, p.UsedMemory)+"MiB"
 		put(color, table.Line("", "  "+twig, program, strconv.Itoa(p.PID), user, memory))
-		if by := t.claims(p.By); by != "" {
-			put("", "      "+by)
+		if known := t.known(p); known != "" {
+			put("", "      "+known)
 		}
 		for _, c := range p.Children {
 			put("", "      child "+strconv.Itoa(c.PID)+" "+t.safe(c.Owner().String())+" "+t.safe(c.Program))
@@ -192,19 +192,29 @@ func (t *textPage) tree(put func(color, s string), g *board.GPU, b textBox, inne
 	}
 }
 
-// claims says by what somebody is known, or which two sources disagree, in the words of the page.
-func (t *textPage) claims(by []snapshot.Claim) string {
-	words := render.EnglishWords()
-	var said []any
-	for _, c := range by {
-		if format, known := words["who.by."+string(c.Source)]; known {
-			said = append(said, fmt.Sprintf(format, t.safe(c.User)))
-		}
+// known says by what the owner of a process is known, or which two sources disagree, and where somebody's process
+// runs. An unknown user's place is in the name.
+func (t *textPage) known(p *board.Process) string {
+	var said []string
+	by := func(who string, c snapshot.Claim) string { return t.word("who.by."+string(c.Source), who) }
+	switch len(p.By) {
+	case 1:
+		said = append(said, by(p.Owner().String(), p.By[0]))
+	case 2:
+		said = append(said, fmt.Sprintf(render.EnglishWords()["who.conflict"], by(p.By[0].User, p.By[0]), by(p.By[1].User, p.By[1])))
 	}
-	if len(said) == 2 {
-		return fmt.Sprintf(words["who.conflict"], said...)
+	if place := p.Place(); p.Owner().Name() != "" && place.Name != "" {
+		said = append(said, t.word("process."+place.Kind, place.Name))
 	}
-	return fmt.Sprint(said...)
+	return strings.Join(said, "; ")
+}
+
+// word fills a text into the page's words for it, where there are any.
+func (t *textPage) word(key, text string) string {
+	if format, known := render.EnglishWords()[key]; known {
+		return fmt.Sprintf(format, t.safe(text))
+	}
+	return t.safe(text)
 }
 
 // textHost is the view for curl of one host: a headline, and a box for each GPU.
