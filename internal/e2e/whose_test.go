@@ -62,7 +62,11 @@ func TestWhoseProcessesAre(t *testing.T) {
 		id := m.Run("env", "--chdir=/", "HOME=/root", "sh", "-c", load+"podman run --detach --cgroups=disabled "+strings.Join(box[:len(box)-1], " ")+" box /busybox sleep "+box[len(box)-1])
 		// Podman's own cgroup, which crun makes only where it may set limits.
 		group := "/sys/fs/cgroup/machine.slice/libpod-" + strings.TrimSpace(id) + ".scope"
-		m.Run("sh", "-c", "mkdir -p "+group+" && pgrep -xf '/busybox sleep "+box[len(box)-1]+"' >"+group+"/cgroup.procs")
+		m.Run("mkdir", "-p", group)
+		m.Until("its program", func() bool {
+			_, err := m.Try("sh", "-c", "pgrep -xf '/busybox sleep "+box[len(box)-1]+"' >"+group+"/cgroup.procs")
+			return err == nil
+		})
 	}
 
 	truth := []struct {
