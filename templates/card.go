@@ -1,5 +1,7 @@
 package templates
 
+import "cmp"
+
 // A Card is one host with its GPUs.
 type Card struct {
 	ID, Title, Href string
@@ -43,6 +45,11 @@ type Units struct {
 
 // Any reports whether there are any.
 func (u Units) Any() bool { return u.GPUs+u.Slices > 0 }
+
+// some says how many of the units are free, without how many there are.
+func (u Units) some(w Words) string {
+	return w.Count(u.FreeGPUs+u.FreeSlices, "card.free", cmp.Or(u.Free, "0"))
+}
 
 // free says how many of the units are free.
 func (u Units) free(w Words) string {

@@ -1,10 +1,6 @@
 package templates
 
-import (
-	"cmp"
-
-	"github.com/a-h/templ"
-)
+import "github.com/a-h/templ"
 
 // An IndexPage is index.html, and kiosk/index.html.
 type IndexPage struct {
@@ -16,7 +12,7 @@ type IndexPage struct {
 	StaleHosts  int
 	Silent      []string // their names, the first few
 	SilentMore  int
-	Lost        string // "2 GPUs, 1 MIG slice", "" for none
+	Lost        string // "2 GPUs, 1 MIG slice lost", "" for none
 	HeldIdle    string
 	States      []StateCount
 	Problems    []Problem
@@ -67,7 +63,7 @@ type FreeCard struct {
 type Group struct {
 	Name       string
 	Hosts      []*Card
-	Free       string // how many are free, "" for none
+	Free       string // "4 + 1 MIG free", "" for none
 	Model      string // of all its hosts; "" where these differ
 	GlyphWidth int    // of the widest host
 	NameWidth  string // a class of the style sheet: for names of up to so many characters
@@ -117,7 +113,7 @@ type Pile struct {
 type Holder struct {
 	Person
 	X, W, Class, Count string
-	Idle               string // how many of these are idle, "" for none
+	Idle               string // "2 idle", "" for none
 	Title              string
 }
 
@@ -158,7 +154,7 @@ func (p *IndexPage) title() string {
 	if p.Blind {
 		return p.T("index.title.blind")
 	}
-	return p.T("index.title", cmp.Or(p.Units.Free, "0"))
+	return p.Units.some(p.Words)
 }
 
 // silentEnd is what follows the names of hosts that are silent.

@@ -44,8 +44,8 @@ func Keys() []Key {
 			"the longest DURATION between two generations, also of those that cron or a timer starts; by it, pages decide " +
 				"whether they are out of date"},
 		{"generate_every", "auto", automatic, "DURATION",
-			"DURATION between two generations with --watch, at most interval; auto: 5s, or ten times the processor time that " +
-				"a generation takes, and interval if the site is on a disk"},
+			"DURATION between two generations with --watch, at most interval. auto is 5s, or ten times the processor time that " +
+				"a generation takes; if the site is on a disk, it is interval"},
 		{"drops", "", text, "URL",
 			"URL of a bucket from which drops are fetched, too: s3://bucket/prefix, in which each node has a prefix of its own"},
 		{"hosts_from", "", list, "SOURCES",
@@ -53,7 +53,7 @@ func Keys() []Key {
 		{"hosts", "", list, "NAMES",
 			"NAMES of the hosts that should exist (in the file also with title, group, owner, note, gpus, address)"},
 		{"accept_shrink", "false", Boolean, "",
-			"accept a list of hosts that is much shorter than the last one; an empty list is never accepted"},
+			"accept a list of hosts that is much shorter than the last one; gpuboard never accepts an empty list"},
 		{"listen", "127.0.0.1:8080", text, "ADDR", "ADDR to listen on"},
 		{"keys", "", text, "DIR", "DIR with the nodes' public keys, as HOST.pub (default: keys in the state directory)"},
 		{"host_key", "", text, "FILE",

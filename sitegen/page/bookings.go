@@ -369,7 +369,7 @@ func (w *week) band(h *board.Host) (band []templates.WeekPart) {
 		}
 	}
 	all := count{h.Totals.GPUs.All, h.Totals.Slices.All}
-	of := w.words.T("bookings.of", all)
+	named := false
 	for _, p := range parts {
 		begin, end := w.at(p.from), w.at(p.until)
 		text := begin
@@ -377,8 +377,11 @@ func (w *week) band(h *board.Host) (band []templates.WeekPart) {
 			text = min(now, end)
 		}
 		out := templates.WeekPart{
-			X: percent(begin), TextX: percent(text), Free: p.free.String(), Of: of,
+			X: percent(begin), TextX: percent(text), Free: p.free.String(),
 			Class: fmt.Sprint("f", (8*(p.free.gpus+p.free.slices)+all.gpus+all.slices-1)/max(1, all.gpus+all.slices)),
+		}
+		if !named {
+			out.Of = w.words.Count(p.free.gpus+p.free.slices, "bookings.of", all)
 		}
 		if p.off {
 			out.Free, out.Of = "", w.words.T("maintenance")
@@ -386,7 +389,7 @@ func (w *week) band(h *board.Host) (band []templates.WeekPart) {
 		out.Fits = w.fits(textWidth(out.Free)+barGap, end-text)
 		out.OfFits = w.fits(textWidth(out.Free+out.Of)+barGap, end-text)
 		if w.brief && out.OfFits != noRoom {
-			of = ""
+			named = true
 		}
 		band = append(band, out)
 	}

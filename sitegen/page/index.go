@@ -25,8 +25,8 @@ func (v *view) indexPage(cards []*templates.Card) *templates.IndexPage {
 	p := &templates.IndexPage{
 		Frame: v.frame("index", "index.html", b.GeneratedAt, v.in.Board.Every()),
 		Units: unitsOf(&b.Totals), FreeModels: v.freeModels(b.Models),
-		HeldIdle: v.countOf(b.Totals.GPUs.HeldIdle, b.Totals.Slices.HeldIdle),
-		Lost:     v.countOf(b.Totals.GPUs.ByState[board.Lost], b.Totals.Slices.ByState[board.Lost]),
+		HeldIdle: v.countOf("index.held", b.Totals.GPUs.HeldIdle, b.Totals.Slices.HeldIdle),
+		Lost:     v.countOf("index.lost", b.Totals.GPUs.ByState[board.Lost], b.Totals.Slices.ByState[board.Lost]),
 		Rowed:    v.rowed, Map: len(b.Hosts) <= denseHosts, Search: v.search(cards),
 		AsOf: v.words.near(b.InventoryAsOf, b.GeneratedAt), BookingsOf: v.words.near(b.BookingsStaleSince, b.GeneratedAt),
 	}
@@ -74,8 +74,8 @@ func (v *view) indexPage(cards []*templates.Card) *templates.IndexPage {
 	return p
 }
 
-// countOf is how many GPUs and slices there are of something; "" for none.
-func (v *view) countOf(gpus, slices int) string {
+// countOf says what GPUs and slices have in common, such as "2 GPUs, 1 MIG slice lost"; "" for none.
+func (v *view) countOf(key string, gpus, slices int) string {
 	var counts []string
 	if gpus > 0 {
 		counts = append(counts, v.words.Count(gpus, "gpu"))
@@ -83,7 +83,10 @@ func (v *view) countOf(gpus, slices int) string {
 	if slices > 0 {
 		counts = append(counts, v.words.Count(slices, "slice"))
 	}
-	return strings.Join(counts, ", ")
+	if len(counts) == 0 {
+		return ""
+	}
+	return v.words.Count(gpus+slices, key, strings.Join(counts, ", "))
 }
 
 // times is "2 × H100", which never breaks over a line.
@@ -153,7 +156,7 @@ func (v *view) supply() []templates.Supply {
 		name := v.words.familyOf(m.Name, m.MemoryTotal, sizes)
 		s := templates.Supply{
 			Name: name, Free: m.Free, Query: url.QueryEscape(strings.ToLower(name)),
-			Title: render.Clean(m.FullName) + ": " + v.words.T("index.model.free", m.Free, m.Total),
+			Title: render.Clean(m.FullName) + ": " + v.words.Count(m.Free, "index.free", m.Free, m.Total),
 		}
 		d := demands[keyOf(m)]
 		if !d.next.IsZero() {

@@ -298,3 +298,24 @@ func TestBrowserFitsInEveryLanguage(t *testing.T) {
 		}
 	}
 }
+
+// TestCountsAgreeInNumber: of one, nothing is said in the plural. English and German have the same words for one and
+// for several in many sentences; French and Spanish do not.
+func TestCountsAgreeInNumber(t *testing.T) {
+	for _, tt := range []struct{ lang, of, one, several string }{
+		{"fr", "card.free", "1 libre", "2 libres"}, {"es", "card.free", "1 libre", "2 libres"},
+		{"fr", "index.lost", "1 perdu", "2 perdus"}, {"es", "index.lost", "1 perdida", "2 perdidas"},
+		{"fr", "index.held", "1 alloué mais inactif", "2 alloués mais inactifs"},
+		{"es", "index.held", "1 asignada sin actividad", "2 asignadas sin actividad"},
+		{"fr", "ask.idle.gpus", "1 inactif", "2 inactifs"}, {"es", "ask.idle.gpus", "1 inactiva", "2 inactivas"},
+		{"fr", "bookings.of", " sur 1 libre", " sur 2 libres"}, {"de", "card.free", "1 frei", "2 frei"},
+	} {
+		w, err := readWords(nil, tt.lang, time.UTC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if one, several := w.Count(1, tt.of, "1"), w.Count(2, tt.of, "2"); one != tt.one || several != tt.several {
+			t.Errorf("%s: %q and %q, want %q and %q", tt.lang, one, several, tt.one, tt.several)
+		}
+	}
+}

@@ -146,7 +146,9 @@ func (v *view) group(p *templates.IndexPage, cards []*templates.Card) {
 			gpus, slices = gpus+c.Units.FreeGPUs, slices+c.Units.FreeSlices
 			longest = max(longest, len([]rune(c.Name)))
 		}
-		g.Free = render.WithSlices(gpus, slices, strconv.Itoa)
+		if free := render.WithSlices(gpus, slices, strconv.Itoa); free != "" {
+			g.Free = v.words.Count(gpus+slices, "card.free", free)
+		}
 		g.NameWidth = nameWidth(longest)
 	}
 }

@@ -119,7 +119,7 @@ func (v *view) userPage(name string, user *board.User, held *holdings) *template
 		Holds: held.held, HoldsMore: held.more,
 	}
 	if user != nil {
-		p.Ask = &templates.Ask{Means: v.words.meansOf(user), Idle: v.countOf(user.Idle, user.Slices.Idle)}
+		p.Ask = &templates.Ask{Means: v.words.meansOf(user), Idle: v.countOf("index.held", user.Idle, user.Slices.Idle)}
 		none := board.Holding{}
 		var uses []string
 		if user.Holding != none || user.Slices == none {
@@ -181,7 +181,7 @@ func (v *view) holders(p *templates.IndexPage) {
 		h.X, h.W, h.Count = percent(x/whole), percent(gpus/whole), v.words.float(math.Round(gpus*10)/10, -1)
 		h.Title = strings.TrimSpace(h.Name + " " + h.Count)
 		if h.Idle != "" {
-			h.Title += ", " + v.words.T("ask.idle.gpus", h.Idle)
+			h.Title += ", " + h.Idle
 		}
 		x += gpus
 		p.Holders = append(p.Holders, h)
@@ -202,7 +202,7 @@ func (v *view) holders(p *templates.IndexPage) {
 			Person: templates.Person{Name: render.Clean(u.Name), Href: v.userHref("", u.Name)}, Class: v.colorOf(u.Name),
 		}
 		if u.Idle > 0 {
-			h.Idle = strconv.Itoa(u.Idle)
+			h.Idle = v.words.Count(u.Idle, "ask.idle.gpus", strconv.Itoa(u.Idle))
 		}
 		add(h, gpus)
 	}
@@ -219,9 +219,11 @@ func (v *view) holders(p *templates.IndexPage) {
 func (v *view) askOf(u *board.User, root string) templates.Ask {
 	a := templates.Ask{
 		Name: render.Clean(u.Name), Href: v.userHref(root, u.Name), Means: v.words.meansOf(u),
-		Idle:     render.WithSlices(u.Idle, u.Slices.Idle, strconv.Itoa),
 		Reserved: render.WithSlices(u.Reserved, u.Slices.Reserved, strconv.Itoa),
 		Used:     render.WithSlices(u.Used, u.Slices.Used, v.words.fraction),
+	}
+	if idle := render.WithSlices(u.Idle, u.Slices.Idle, strconv.Itoa); idle != "" {
+		a.Idle = v.words.Count(u.Idle+u.Slices.Idle, "ask.idle.gpus", idle)
 	}
 	for _, w := range u.Where {
 		if len(a.Where) == maxWhere {

@@ -57,7 +57,7 @@ func (v *view) row(h *board.Host, g *board.GPU, named bool, d detail, ref time.T
 			r.Class += " open"
 		}
 		if !g.OwnState() {
-			r.Slices = v.words.T("slices.free", free, len(g.Slices))
+			r.Slices = v.words.Count(free, "index.free", free, len(g.Slices))
 		}
 	}
 	v.readings(&r, g, d)
