@@ -70,14 +70,18 @@ type (
 		FreeUntil        time.Time       `json:"free_until"`
 		Last             *board.LastSeen `json:"last_seen"`
 	}
+	claimDoc struct {
+		User   string `json:"user"`
+		Source string `json:"source"`
+	}
 	processDoc struct {
 		PID               int              `json:"pid"`
 		User              string           `json:"user"`
 		UID               *int64           `json:"uid"`
 		Person            string           `json:"person"`
 		LikelyUser        string           `json:"likely_user"`
-		UserSource        snapshot.Source  `json:"user_source"`
-		Conflict          []snapshot.Claim `json:"user_conflict"`
+		UserSource        string           `json:"user_source"`
+		Conflict          []claimDoc       `json:"user_conflict"`
 		Program           string           `json:"program"`
 		UsedMemory        *int64           `json:"used_memory_mib"`
 		Share             *float64         `json:"share"`
@@ -148,9 +152,9 @@ func processOf(p *board.Process) processDoc {
 
 	switch len(p.By) {
 	case 1:
-		doc.UserSource = p.By[0].Source
+		doc.UserSource = string(p.By[0].Source)
 	case 2:
-		doc.Conflict = p.By
+		doc.Conflict = docsOf(p.By, func(c *snapshot.Claim) claimDoc { return claimDoc{c.User, string(c.Source)} })
 	}
 	switch {
 	case p.Likely != "":
