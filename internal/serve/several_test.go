@@ -92,7 +92,7 @@ func TestBookSeveral(t *testing.T) {
 	// There are no two until they end; then there are.
 	code, page = ask("gpus", "2", "model", "H100", "from", "2026-11-21", "until", "6h")
 	next := regexp.MustCompile(`<a href="(\?[^"]*from=[^"]*)"`).FindStringSubmatch(page)
-	if code != 200 || !strings.Contains(page, "1 of the 2 GPUs you want can be booked for this time; there are 3 GPUs of this kind.") || next == nil {
+	if code != 200 || !strings.Contains(page, "GPUs that can be booked for this time: 1. Wanted: 2. Of this kind in all: 3.") || next == nil {
 		t.Fatalf("%d\n%s", code, page)
 	}
 	if _, page = ask("gpus", "2"); !strings.Contains(page, `aria-invalid="true"`) {
@@ -120,7 +120,7 @@ func TestBookSeveral(t *testing.T) {
 	if _, page := ask("gpus", "1", "memory", "40", "until", "1d"); !strings.Contains(page, "<h2 id=\"_offer\">atlas 0</h2>") {
 		t.Errorf("with 40 GB:\n%s", page)
 	}
-	if _, page := ask("gpus", "3", "one-host", "1", "until", "1d"); !strings.Contains(page, "3 of the 3 GPUs you want can be booked") || strings.Contains(page, "Book these") {
+	if _, page := ask("gpus", "3", "one-host", "1", "until", "1d"); !strings.Contains(page, "GPUs that can be booked for this time: 3. Wanted: 3.") || strings.Contains(page, "Book these") {
 		t.Errorf("three on one host, of which one is used:\n%s", page)
 	}
 }
