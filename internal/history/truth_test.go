@@ -179,27 +179,34 @@ func TestIdleSince(t *testing.T) {
 		window time.Duration
 		want   time.Time
 		fresh  time.Duration // history begins so long before the end
+		gap    time.Duration // of ten minutes, that ends so long before the end
 	}{
 		{"held and idle from 12:00 on",
 			[]job{{0, "ada", t0, end.Add(-4 * time.Hour), 9000, 80}, {0, "ada", end.Add(-4 * time.Hour), end, 9000, 1}},
-			30 * time.Minute, end.Add(-4 * time.Hour), 0},
+			30 * time.Minute, end.Add(-4 * time.Hour), 0, 0},
 		{"a short breath is not idleness", []job{{0, "ada", t0, end.Add(-10 * time.Minute), 9000, 80}}, 30 * time.Minute,
-			time.Time{}, 0},
+			time.Time{}, 0, 0},
 		{"one busy sample in an idle hour",
 			[]job{
 				{0, "ada", end.Add(-90 * time.Minute), end.Add(-90*time.Minute + 20*time.Second), 9000, 40},
 				{0, "bob", t0, end.Add(-3 * time.Hour), 10, 70},
-			}, 30 * time.Minute, end.Add(-3 * time.Hour), 0},
-		{"swings between 0 and 100 are work", swings(t0, end), 30 * time.Minute, time.Time{}, 0},
-		{"too little is known", nil, 30 * time.Minute, time.Time{}, 20 * time.Minute},
+			}, 30 * time.Minute, end.Add(-3 * time.Hour), 0, 0},
+		{"swings between 0 and 100 are work", swings(t0, end), 30 * time.Minute, time.Time{}, 0, 0},
+		{"too little is known", nil, 30 * time.Minute, time.Time{}, 20 * time.Minute, 0},
 		{"for longer than a day", []job{{0, "ada", t0, t0.Add(3 * time.Hour), 9000, 80}}, 30 * time.Minute,
-			t0.Add(3 * time.Hour), 0},
+			t0.Add(3 * time.Hour), 0, 0},
+		{"a gap is no idleness", nil, 30 * time.Minute, end.Add(-7 * time.Hour), 0, 7 * time.Hour},
+		{"nor is one of more than a day ago", nil, 30 * time.Minute, end.Add(-30 * time.Hour), 0, 30 * time.Hour},
+		{"a gap a moment ago", nil, 30 * time.Minute, time.Time{}, 0, 10 * time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t, Options{})
 			tr := &truth{host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0, to: end, jobs: c.jobs}
 			if c.fresh > 0 {
 				tr.from = end.Add(-c.fresh)
+			}
+			if c.gap > 0 {
+				tr.outages = [][2]time.Time{{end.Add(-c.gap - 10*time.Minute), end.Add(-c.gap)}}
 			}
 			live(t, s, "gpu1", "boot", tr.samples())
 			for _, store := range []*Store{s, openAt(t, s.path, end, Options{})} {

@@ -242,9 +242,13 @@ func (g weekGPU) spark() []*float64 {
 	return steps
 }
 
+// knownHour is how many seconds of an hour are known at least if no five minutes of it are a gap.
+const knownHour = (hourMS - fiveMinutes) / 1000
+
 // idleSince walks back from the present, the slot last, over means of the idle
 // window for as long as they are under the threshold. It knows five minutes of
-// the last day, and hours of the last week.
+// the last day, and hours of the last week. It goes back no further than a gap:
+// what was used in five minutes of which nothing is known, nobody knows.
 func (w *week) idleSince(g weekGPU, last int, window time.Duration, threshold float64) int64 {
 	k := int((window.Milliseconds() + fiveMinutes - 1) / fiveMinutes)
 	if k < 1 || last-k < 0 || last >= weekFives {
@@ -268,6 +272,11 @@ func (w *week) idleSince(g weekGPU, last int, window time.Duration, threshold fl
 		}
 		first--
 	}
+	for i := last - 1; i >= first; i-- {
+		if seconds[i] == 0 {
+			return (w.five + int64(i+1)) * fiveMinutes
+		}
+	}
 	if first > 0 {
 		for first < last && (seconds[first] == 0 || float64(utils[first]) >= threshold*float64(seconds[first])) {
 			first++
@@ -277,7 +286,7 @@ func (w *week) idleSince(g weekGPU, last int, window time.Duration, threshold fl
 	hour := int(floorDiv(w.five, fivesAnHour) - w.hour)
 	for hour > 0 {
 		known := g.known.hours[hour-1]
-		if known < 1800 || float64(g.util.hours[hour-1]) >= threshold*float64(known) {
+		if known < knownHour || float64(g.util.hours[hour-1]) >= threshold*float64(known) {
 			break
 		}
 		hour--
