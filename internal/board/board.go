@@ -63,6 +63,8 @@ type Board struct {
 	Bookings []Booking // all that are still shown, by start
 	Problems []snapshot.Problem
 	Demo     bool
+	// IdleNotice is how long somebody may hold a GPU idle before they are told.
+	IdleNotice time.Duration
 	// Colors are the colours of people, from 1 to [PersonColors]. Whoever has none is one of the others.
 	Colors map[string]int
 	// BookingsStaleSince is set while comments.json cannot be read and the last

@@ -124,10 +124,20 @@ func (m *merger) use(g *GPU) use {
 		u.empty = left <= snapshot.DriverMemory
 	}
 	if g.UtilizationGPU != nil {
-		u.busy = *g.UtilizationGPU >= busyUtilization
+		u.busy = g.Works()
 		u.idle = !u.busy && *g.UtilizationGPU >= 0
 	}
 	return u
+}
+
+// Works reports whether the utilization says that somebody computes on the GPU at this moment.
+func (g *GPU) Works() bool { return g.UtilizationGPU != nil && *g.UtilizationGPU >= busyUtilization }
+
+// Hot reports whether the driver slows the GPU down because it is too hot.
+func (g *GPU) Hot() bool {
+	return slices.ContainsFunc(g.ThrottleReasons, func(reason string) bool {
+		return strings.HasSuffix(reason, "_thermal_slowdown")
+	})
 }
 
 // unused reports whether nobody uses a GPU, given that little of its memory is in use. If programs can hold

@@ -118,6 +118,8 @@ type Settings struct {
 	// IdleWindow is over how long utilization must be low for a GPU to be idle, and how long somebody must have
 	// held it. Default 30 min.
 	IdleWindow time.Duration
+	// IdleNotice is how long somebody may hold a GPU idle before they are told. Default 6 h.
+	IdleNotice time.Duration
 	// ShowExpired is how long a booking is shown after its end. Default 48 h.
 	ShowExpired time.Duration
 	// ShortNames maps nvidia-smi's product names to what the page shows.
@@ -141,6 +143,7 @@ func (s Settings) WithDefaults() Settings {
 	orDefault(&s.FreeMemoryPercent, 2)
 	orDefault(&s.NoShow, 2*time.Hour)
 	orDefault(&s.IdleWindow, 30*time.Minute)
+	orDefault(&s.IdleNotice, 6*time.Hour)
 	orDefault(&s.ShowExpired, 48*time.Hour)
 	return s
 }

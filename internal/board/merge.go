@@ -61,6 +61,7 @@ func (d *Draft) Board(recent *history.Recent) (*Board, Marks) {
 		Next:          m.Next,
 		InventoryAsOf: m.InventoryAsOf,
 		Demo:          m.Demo,
+		IdleNotice:    m.set.IdleNotice,
 		Problems:      slices.Clone(m.Problems),
 		Hosts:         hosts,
 		Users:         m.users(hosts),
@@ -320,7 +321,8 @@ func (m *merger) remember(h *Host) {
 		mark := m.next.GPUs[key]
 		mark.State, mark.Since, mark.Seen = g.State, g.Since, m.Now
 		switch old, known := m.Marks.GPUs[key]; {
-		case known && old.State == g.State && !old.Since.After(m.Now) && !old.Seen.After(m.Now):
+		case known && old.State == g.State && !old.Since.After(m.Now) && !old.Seen.After(m.Now) &&
+			!(g.State == Booked && unseen(old, h.SnapshotAt)):
 			mark.Since, mark.Seen = earliest(old.Since, g.Since), old.Seen
 		case known && g.Since.IsZero():
 			mark.Since = m.Now // it changed just now
@@ -334,6 +336,14 @@ func (m *merger) remember(h *Host) {
 			g.NoShow = !idle.Add(m.set.NoShow).After(m.Now)
 		}
 	}
+}
+
+// samplesLast is how much of the past a snapshot brings along.
+const samplesLast = 15 * time.Minute
+
+// unseen reports whether nobody can know what a GPU did since it was last seen.
+func unseen(old Mark, at time.Time) bool {
+	return old.Last != nil && at.Sub(old.Last.At) > samplesLast
 }
 
 func earliest(a, b time.Time) time.Time {

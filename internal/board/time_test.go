@@ -158,6 +158,18 @@ func TestNoShow(t *testing.T) {
 			t.Errorf("booked and idle for %v: no-show %v, want %v", ago, g.NoShow, want)
 		}
 	}
+	gap := board.Mark{
+		State: board.Booked, Since: now.Add(-3 * time.Hour), Seen: now.Add(-3 * time.Hour),
+		Card: &board.Card{UUID: "GPU-1"}, Last: &board.LastSeen{State: board.Booked, At: now.Add(-30 * time.Minute)},
+	}
+	s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": gap}}
+	if _, g := s.row(t); g.NoShow {
+		t.Error("a no-show over half an hour of which nobody knows anything")
+	}
+	gap.Last.At = now.Add(-5 * time.Minute)
+	if _, g := s.row(t); !g.NoShow {
+		t.Error("no no-show, although the snapshot tells of the five minutes in between")
+	}
 	s.marks = board.Marks{}
 	if _, g := s.row(t); g.NoShow {
 		t.Error("a no-show at first sight: nobody knows what it did before")

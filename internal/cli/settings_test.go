@@ -414,6 +414,11 @@ func stateSettings() []setting {
 		{"idle_window", "30m", "true", "2h", "false", func(l *trial) string {
 			return fmt.Sprint(gpu(4, `"idle_for_seconds":([1-9]\d*)`)(l) != "")
 		}},
+		{"idle_notice", "45m", "gpu-idle", "2h", "", func(l *trial) string {
+			l.lab()
+			l.run("generate")
+			return found(`"(gpu-idle)":\{"people":\{"kai":\{"since":"[^"]*","told":true`, l.read("state/events.json"))
+		}},
 		{"show_expired", "72h", "zoe", "1h", "", inSite("api/v1/bookings.json", `"name":"(zoe)"`)},
 	}
 }

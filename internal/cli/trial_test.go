@@ -423,7 +423,7 @@ func snapshotOf(host string, at time.Time, gpus []gpuTrial) *snapshot.Snapshot {
 			MemoryUsed: new(g.used), Readings: snapshot.Readings{UtilizationGPU: new(g.utilization), PowerDraw: new(100.0)}})
 		if user, container, _ := strings.Cut(g.user, " in "); user != "" {
 			s.Processes = append(s.Processes, snapshot.Process{GPU: i, GPUUUID: uuid, PID: 100 + i, Type: snapshot.Compute, User: user, UID: new(int64(1000 + i)),
-				Container: container, Program: "train.py", UsedMemory: new(g.used), Alive: new(true)})
+				Container: container, Program: "train.py", UsedMemory: new(g.used), Alive: new(true), StartedAt: &snapshot.Time{Time: at.Add(-24 * time.Hour)}})
 		}
 	}
 	return s

@@ -165,7 +165,7 @@ func (c *Config) Board() board.Settings {
 		StaleAfter: c.Duration("stale_after"), DownAfter: c.Duration("down_after"),
 		ClockTolerance: c.Duration("clock_tolerance"),
 		FreeMemoryMiB:  int64(c.Number("free_memory_mib")), FreeMemoryPercent: c.Number("free_memory_percent"),
-		NoShow: c.Duration("no_show_after"), IdleWindow: c.Duration("idle_window"),
+		NoShow: c.Duration("no_show_after"), IdleWindow: c.Duration("idle_window"), IdleNotice: c.Duration("idle_notice"),
 		ShowExpired: c.Duration("show_expired"), ShortNames: c.ShortNames,
 		ServiceAccounts: c.List("service_accounts"), TrustContainerUIDs: c.String("container_uids") == "trusted",
 		ContainerPeople: people,

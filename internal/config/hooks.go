@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
+	"gpuboard/internal/events"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/notify"
 	"gpuboard/internal/spelling"
@@ -90,6 +91,11 @@ func (f *file) hook(item ast.Node) error {
 		known := texts(notify.Formats())
 		return f.errorAt(token, "there is no format %q%s; there are %s",
 			format, spelling.DidYouMean(format, known), strings.Join(known, ", "))
+	}
+	for i, kind := range h.Events {
+		if kind == "booking-noshow" { // what earlier builds called it
+			h.Events[i] = string(events.BookingUnused)
+		}
 	}
 	if err := f.checkEvents(h.Events, seen["events"]); err != nil {
 		return err

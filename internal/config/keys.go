@@ -140,6 +140,7 @@ func Keys() []Key {
 		{"idle_window", "30m", duration, "DURATION",
 			"DURATION over which an allocated GPU must be idle to be marked as idle"},
 		{"idle_percent", "5", number, "PERCENT", "mean utilization in PERCENT below which a GPU is idle"},
+		{"idle_notice", "6h", duration, "DURATION", "how long somebody may hold a GPU idle before the event gpu-idle tells them"},
 		{"show_expired", "48h", duration, "DURATION", "how long a booking is shown after its end"},
 	}
 }

@@ -31,8 +31,19 @@ const (
 	BookingStart  Kind = "booking-start"  // a booking has begun
 	BookingEnding Kind = "booking-ending" // it ends within [EndingWithin]
 	BookingEnd    Kind = "booking-end"    // it has ended
-	BookingNoShow Kind = "booking-noshow" // booked, and not used for a long time
+	BookingUnused Kind = "booking-unused" // booked, and nothing of it used for a long time
+
+	// Those of [Occasion]. The first two go to one person each.
+	GPUContested    Kind = "gpu-contested"     // booked by one, used by another
+	GPUIdle         Kind = "gpu-idle"          // held, and idle for [board.Board.IdleNotice]
+	GPUContestedEnd Kind = "gpu-contested-end" // it was contested
+	GPUXID          Kind = "gpu-xid"           // the driver reports an error that counts as a problem
+	GPUHot          Kind = "gpu-hot"           // the driver slows it down because of its temperature
+	GPUHotEnd       Kind = "gpu-hot-end"       // it was hot
 )
+
+// personal reports whether each person has an event of this kind of their own, with their name in its ID.
+func personal(kind Kind) bool { return kind == GPUContested || kind == GPUIdle }
 
 const (
 	// EndingWithin is how long before the end of a booking it is announced.
@@ -124,7 +135,7 @@ func (d *diff) emit(e Event, cause time.Time) {
 	case e.GPU != nil:
 		place += "/" + strconv.Itoa(*e.GPU)
 	}
-	e.ID = snapshot.Text(string(e.Kind)+"/"+place+"/"+stamp(cause), maxText)
+	e.ID = string(e.Kind) + "/" + place + "/" + stamp(cause)
 	e.At = cmp.Or(e.At, d.now.GeneratedAt).UTC()
 	e.Summary = snapshot.Text(e.Summary, maxText)
 	users := make([]string, len(e.Users))
@@ -132,6 +143,10 @@ func (d *diff) emit(e Event, cause time.Time) {
 		users[i] = snapshot.Text(who, maxName)
 	}
 	e.Users = users
+	if personal(e.Kind) {
+		e.ID += "/" + users[0]
+	}
+	e.ID = snapshot.Text(e.ID, maxText)
 	d.events = append(d.events, e)
 }
 
@@ -196,7 +211,7 @@ func (d *diff) bookings() {
 		}
 		was, known := d.prev.Bookings[b.ID]
 		sameEnd := known && was.Until.Equal(b.Until)
-		d.next.Bookings[b.ID] = BookingMemory{Until: b.Until, NoShow: was.NoShow}
+		d.next.Bookings[b.ID] = BookingMemory{Until: b.Until, Unused: was.Unused}
 		begun := func(t time.Time) bool { return !b.From.After(t) }
 		ending := func(t time.Time) bool { return begun(t) && !b.Until.IsZero() && b.Until.Sub(t) <= EndingWithin }
 		ended := func(t time.Time) bool { return !b.Until.IsZero() && !t.Before(b.Until) }
@@ -217,23 +232,30 @@ func (d *diff) bookings() {
 			say(BookingEnd, b.Until, b.Until, "the booking of "+b.Name+" is over")
 		}
 	}
-	d.noShows()
+	d.unused()
 }
 
-// noShows emits one event for each booking that has begun and is not used.
-func (d *diff) noShows() {
+// unused emits one event for each booking that has begun, and of which nothing is used.
+func (d *diff) unused() {
+	used := map[string]bool{}
+	for _, g := range d.now.Units() {
+		if g.Booking != nil && !g.NoShow {
+			used[g.Booking.ID] = true // or it is not known
+		}
+	}
 	for h, g := range d.now.Units() {
-		if !g.NoShow || g.Booking == nil {
+		if !g.NoShow || g.Booking == nil || used[g.Booking.ID] {
 			continue
 		}
 		is, known := d.next.Bookings[g.Booking.ID]
-		if !known || is.NoShow {
+		if !known || is.Unused {
 			continue
 		}
-		is.NoShow = true
+		is.Unused = true
 		d.next.Bookings[g.Booking.ID] = is
-		d.emit(Event{Kind: BookingNoShow, Host: h.Name, GPU: new(g.Index), Booking: g.Booking.ID, Users: []string{g.Booking.Name},
-			Summary: name(h, g) + " is booked by " + g.Booking.Name + " and not in use"}, g.Booking.From)
+		d.emit(Event{Kind: BookingUnused, Host: h.Name, GPU: new(g.Index), Booking: g.Booking.ID, Users: []string{g.Booking.Name},
+			Summary: place(g.Booking) + " is booked by " + g.Booking.Name + " and not in use; to end the booking: " + release(g.Booking)},
+			g.Booking.From)
 	}
 }
 
@@ -261,6 +283,9 @@ func (e Event) Mask(name, booking func(string) string) Event {
 	if e.Booking != "" {
 		out.ID = strings.ReplaceAll(e.ID, e.Booking, out.Booking)
 	}
+	if personal(e.Kind) && len(e.Users) == 1 {
+		out.ID = strings.TrimSuffix(e.ID, e.Users[0]) + name(e.Users[0])
+	}
 	for _, who := range e.Users {
 		out.Users = append(out.Users, name(who))
 	}
@@ -280,7 +305,10 @@ func masked(kind Kind) string {
 		HostNew: "is on the board", HostUp: "is back", HostStale: "is stale", HostDown: "is down", HostGone: "is no longer on the board",
 		GPULost: "is lost", GPUBack: "is back", GPUStuck: "holds memory that no living process owns", GPUFreed: "is free after a long use",
 		BookingStart: "is booked from now on", BookingEnding: "has a booking that ends soon",
-		BookingEnd: "has a booking that is over", BookingNoShow: "is booked and not in use",
+		BookingEnd: "has a booking that is over", BookingUnused: "is booked and not in use",
+		GPUContested: "is booked by one and used by another", GPUContestedEnd: "is not contested any more",
+		GPUIdle: "is held and idle", GPUXID: "has an error of its driver",
+		GPUHot: "is slowed down because it is too hot", GPUHotEnd: "is not too hot any more",
 	}
 	return cmp.Or(words[kind], string(kind))
 }

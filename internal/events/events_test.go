@@ -141,7 +141,7 @@ func TestDiff(t *testing.T) {
 		"open-ended":           {{0, nil, ""}, {m, booking(-h, 0), "booking-start"}, {90 * h, booking(-h, 0), ""}},
 		"over when first seen": {{0, nil, ""}, {m, booking(-9*h, -h), ""}, {2 * m, booking(-9*h, -h), ""}},
 		"missed as a whole":    {{0, booking(h, 2*h), ""}, {9 * h, booking(h, 2*h), "booking-end"}},
-		"no-show":              {{0, booking(-3*h, 9*h), ""}, {m, noShow, "booking-noshow"}, {2 * m, noShow, ""}},
+		"no-show":              {{0, booking(-3*h, 9*h), ""}, {m, noShow, "booking-unused"}, {2 * m, noShow, ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var mem Memory

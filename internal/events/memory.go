@@ -48,12 +48,14 @@ type GPUMemory struct {
 	// UsedSince is when the present use began, or one that has just ended.
 	UsedSince time.Time `json:"used_since"`
 	Users     []string  `json:"users,omitempty"`
+	// Occasions are those that go on.
+	Occasions map[Kind]Occasion `json:"occasions,omitempty"`
 }
 
-// BookingMemory is the last known end of a booking, and whether a no-show was an event.
+// BookingMemory is the last known end of a booking, and whether that nobody uses it was an event.
 type BookingMemory struct {
 	Until  time.Time `json:"until"`
-	NoShow bool      `json:"no_show,omitempty"`
+	Unused bool      `json:"unused,omitempty"`
 }
 
 // used reports whether a GPU in this state is in use, or blocked.
@@ -115,6 +117,7 @@ func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMe
 	case g.State != board.Lost && lost:
 		say(GPUBack, was.Since, nil, "is back")
 	}
+	d.occasions(h, g, was, &is)
 	if len(g.Slices) > 0 {
 		return is // the other events are those of its slices
 	}

@@ -68,7 +68,8 @@ func Kinds() []events.Kind {
 	return []events.Kind{
 		events.HostNew, events.HostUp, events.HostStale, events.HostDown, events.HostGone,
 		events.GPULost, events.GPUBack, events.GPUStuck, events.GPUFreed,
-		events.BookingStart, events.BookingEnding, events.BookingEnd, events.BookingNoShow,
+		events.GPUContested, events.GPUContestedEnd, events.GPUIdle, events.GPUXID, events.GPUHot, events.GPUHotEnd,
+		events.BookingStart, events.BookingEnding, events.BookingEnd, events.BookingUnused,
 	}
 }
 

@@ -33,7 +33,7 @@ type happening struct {
 
 // grave are the kinds that somebody should look at.
 func (x *happening) grave() bool {
-	return slices.Contains([]string{"host-down", "gpu-lost", "gpu-stuck", "xid", "silent"}, x.kind)
+	return slices.Contains([]string{"host-down", "gpu-lost", "gpu-stuck", "gpu-hot", "xid", "silent"}, x.kind)
 }
 
 // happened is what the log, the bookings and the hosts tell of the time from from to now, oldest first. Only says
@@ -65,7 +65,7 @@ func (v *view) happened(from time.Time, only *board.Host) []happening {
 	}
 	for _, e := range v.in.Events {
 		switch kind := string(e.Kind); {
-		case only != nil && only.Name != e.Host, kind == "booking-ending":
+		case only != nil && only.Name != e.Host, kind == "booking-ending", kind == "gpu-xid":
 		case only != nil && (kind == "host-stale" || kind == "host-up" || kind == "host-down" || kind == "gpu-freed"):
 			// The charts show by themselves where a host was silent, and who used what.
 		case listed[e.Booking] && (kind == "booking-start" || kind == "booking-end"):
@@ -103,7 +103,7 @@ func hostTells(h *board.Host) (list []happening) {
 	return list
 }
 
-// merged sorts by time, and makes one of what happened to several GPUs of a host at once.
+// merged sorts by time, and makes one of what happened to several GPUs of a host at once, or concerns several people.
 func merged(list []happening) (out []happening) {
 	slices.SortStableFunc(list, func(x, y happening) int {
 		return cmp.Or(x.at.Compare(y.at), strings.Compare(x.host, y.host), strings.Compare(x.kind, y.kind),
@@ -115,6 +115,11 @@ func merged(list []happening) (out []happening) {
 			if last.at.Equal(x.at) && last.host == x.host && last.kind == x.kind && slices.Equal(last.who, x.who) &&
 				len(last.gpus) > 0 && len(x.gpus) > 0 && last.value == x.value {
 				last.gpus = slices.Compact(slices.Concat(last.gpus, x.gpus))
+				continue
+			}
+			if last.at.Equal(x.at) && last.host == x.host && last.kind == x.kind && x.kind == "gpu-contested" &&
+				slices.Equal(last.gpus, x.gpus) {
+				last.who = slices.Compact(slices.Concat(last.who, x.who))
 				continue
 			}
 		}
