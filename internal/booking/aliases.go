@@ -1,7 +1,10 @@
 package booking
 
 import (
+	"errors"
 	"fmt"
+	"net/mail"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -163,4 +166,102 @@ func ParseTeams(data []byte) (map[string][]string, []snapshot.Problem) {
 		}
 	}
 	return teams, problems
+}
+
+// A Contact is how a person is reached; "" where that is not known.
+type Contact struct {
+	Mail string // a bare address
+	Chat string // their name or number in the chat, without an @
+}
+
+// Contacts are those of people, by canonical name in small letters.
+type Contacts map[string]Contact
+
+// Of returns the contact of a person by the canonical name.
+func (c Contacts) Of(person string) Contact { return c[foldName(person)] }
+
+// chatName is what no chat reads as more than a name; those of Matrix have a colon and a server.
+var chatName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._=/+@:-]{0,126}$`)
+
+// ParseContacts reads people.csv. Its first line names the columns, of which login is required and mail and chat are
+// known. Each further line is a person, whom login may call by any of their names. "#" begins a comment. A line that
+// is wrong does not count; problems carry it.
+func ParseContacts(data []byte, aliases Aliases) (Contacts, []snapshot.Problem) {
+	contacts := Contacts{}
+	var problems peopleProblems
+	problem := func(line int, format string, args ...any) {
+		problems.add("people:csv", line, fmt.Sprintf(format, args...))
+	}
+	lines, err := peopleLines(data)
+	if err != nil {
+		problem(1, "%v", err)
+	}
+	var columns []string
+	for i, line := range lines {
+		fields := strings.Split(strings.ReplaceAll(line, ";", ","), ",")
+		for j := range fields {
+			fields[j] = trimName(fields[j])
+		}
+		if strings.Join(fields, "") == "" {
+			continue
+		}
+		if columns == nil {
+			columns = strings.Split(strings.ToLower(strings.Join(fields, ",")), ",")
+			if !slices.Contains(columns, "login") {
+				problem(i+1, "the first line names the columns: login,mail,chat")
+				break
+			}
+			continue
+		}
+		if len(contacts) == maxAliases {
+			problem(i+1, "more than %d people: those from here on do not count", maxAliases)
+			break
+		}
+		login, contact, err := contactIn(columns, fields)
+		key := foldName(aliases.Canonical(login))
+		if _, twice := contacts[key]; err == nil && twice {
+			err = fmt.Errorf("%s has a line already", quote(login))
+		}
+		if err != nil {
+			problem(i+1, "%v", err)
+			continue
+		}
+		contacts[key] = contact
+	}
+	for i := range problems {
+		problems[i].File = "people.csv"
+	}
+	return contacts, problems
+}
+
+// contactIn returns the person of a line.
+func contactIn(columns, fields []string) (login string, c Contact, err error) {
+	for i, value := range fields {
+		column := ""
+		if i < len(columns) {
+			column = columns[i]
+		}
+		switch {
+		case value == "":
+		case column == "login":
+			login = snapshot.Text(value, MaxNameBytes)
+		case column == "mail":
+			address, err := mail.ParseAddress(value)
+			if err != nil || address.Address != value {
+				return "", c, fmt.Errorf("%s is not a mail address", quote(value))
+			}
+			c.Mail = value
+		case column == "chat":
+			c.Chat = strings.TrimPrefix(value, "@")
+			if !chatName.MatchString(c.Chat) || slices.Contains([]string{"all", "channel", "everyone", "here", "room"}, c.Chat) {
+				return "", c, fmt.Errorf("%s is not the name of one person in a chat", quote(value))
+			}
+		case column == "":
+			return "", c, errors.New("this line has more columns than the first one")
+		}
+	}
+	if login == "" {
+		return "", c, errors.New("this line has no login")
+	}
+	return login, c, nil
 }

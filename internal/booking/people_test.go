@@ -252,3 +252,55 @@ func FuzzTeams(f *testing.F) {
 		}
 	})
 }
+
+func TestContacts(t *testing.T) {
+	aliases, _ := ParseAliases([]byte("alovelace,ada\n"))
+	got, problems := ParseContacts([]byte(strings.Join([]string{
+		"# who is told, and where",
+		`login, mail, chat`,
+		`alovelace, ada@lab.example, @ada.l   # on leave`,
+		`"Kai"; ; U012AB3CD`,
+		`mia, mia@lab.example`,
+		``,
+		`eva, Eva <eva@lab.example>, eva`,
+		`jun, , everyone`,
+		`lou, , <!channel>`,
+		`, nobody@lab.example, nobody`,
+		`ada, other@lab.example, other`,
+		`sam, sam@lab.example, sam, more`,
+	}, "\n")), aliases)
+	want := Contacts{"ada": {"ada@lab.example", "ada.l"}, "kai": {"", "U012AB3CD"}, "mia": {"mia@lab.example", ""}}
+	if len(got) != len(want) {
+		t.Errorf("contacts %v", got)
+	}
+	for who, c := range want {
+		if got.Of(who) != c || got.Of(strings.ToUpper(who)) != c {
+			t.Errorf("%s is reached at %+v, want %+v", who, got.Of(who), c)
+		}
+	}
+	lines := map[int]bool{}
+	for _, p := range problems {
+		lines[p.Line] = true
+		if p.Code != "people:csv" || p.File != "people.csv" {
+			t.Errorf("problem %+v", p)
+		}
+	}
+	for line := 7; line <= 12; line++ {
+		if !lines[line] {
+			t.Errorf("nothing is said of line %d", line)
+		}
+	}
+	if len(problems) != 6 {
+		t.Errorf("problems %+v", problems)
+	}
+}
+
+func TestContactsThatAreNotRead(t *testing.T) {
+	for name, text := range map[string]string{
+		"no columns": "ada,ada@lab.example\n", "too large": strings.Repeat("#", MaxAliasBytes+1), "another encoding": "\xff\xfea\x00",
+	} {
+		if got, problems := ParseContacts([]byte(text), nil); len(got) != 0 || len(problems) != 1 || problems[0].Line != 1 {
+			t.Errorf("%s: %v, %+v", name, got, problems)
+		}
+	}
+}

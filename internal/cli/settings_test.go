@@ -419,6 +419,21 @@ func stateSettings() []setting {
 			l.run("generate")
 			return found(`"(gpu-idle)":\{"people":\{"kai":\{"since":"[^"]*","told":true`, l.read("state/events.json"))
 		}},
+		{"people.domain", "lab.example", "eva@lab.example", "other.example", "eva@other.example", func(l *trial) string {
+			l.write("sendmail", "#!/bin/sh\ncat > "+l.dir+"/letter\n")
+			if err := os.Chmod(filepath.Join(l.dir, "sendmail"), 0o755); err != nil {
+				l.t.Fatal(err)
+			}
+			l.write("gpuboard.yml", "notify:\n  - mail: people\n    events: [booking-start]\n    sendmail: "+l.dir+"/sendmail\n")
+			l.env["GPUBOARD_CONFIG"] = l.dir + "/gpuboard.yml"
+			l.lab()
+			after := l.now
+			l.now = time.Date(2026, 11, 20, 6, 40, 0, 0, time.UTC)
+			l.run("generate")
+			l.now = after
+			l.run("generate")
+			return found(`(?m)^To: <(.*?)>$`, l.read("letter"))
+		}},
 		{"show_expired", "72h", "zoe", "1h", "", inSite("api/v1/bookings.json", `"name":"(zoe)"`)},
 	}
 }

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/mail"
 	"os"
 	"path"
@@ -13,9 +15,12 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/booking"
 	"gpuboard/internal/events"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/notify"
+	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spelling"
 )
 
@@ -162,6 +167,33 @@ func texts[T ~string](list []T) (all []string) {
 		all = append(all, string(s))
 	}
 	return all
+}
+
+// Contacts reads how people are reached: people.csv in the data directory, and people.domain for those who have no
+// address there. The first result is nil if the file cannot be read.
+func (c *Config) Contacts() (of func(person string) notify.Contact, problems []snapshot.Problem) {
+	unreadable := func(name string, err error) []snapshot.Problem {
+		return []snapshot.Problem{{Code: "people:csv", File: name, Message: snapshot.Text(err.Error(), maxMessage)}}
+	}
+	names, err := atomicfile.Read(c.AliasesPath(), booking.MaxAliasBytes)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, unreadable("aliases.csv", err)
+	}
+	aliases, _ := booking.ParseAliases(names) // the board says its problems
+	data, err := atomicfile.Read(filepath.Join(c.String("data"), "people.csv"), booking.MaxAliasBytes)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, unreadable("people.csv", err)
+	}
+	contacts, problems := booking.ParseContacts(data, aliases)
+	domain := strings.TrimPrefix(c.String("people.domain"), "@")
+	return func(person string) notify.Contact {
+		found := contacts.Of(person)
+		address := person + "@" + domain
+		if is, err := mail.ParseAddress(address); err == nil && found.Mail == "" && is.Address == address {
+			found.Mail = address
+		}
+		return notify.Contact(found)
+	}, problems
 }
 
 // Notifier returns what sends events to the hooks; nil if no hooks are configured.

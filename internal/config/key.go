@@ -199,7 +199,7 @@ func WebKeys() []string {
 		"publish_to", "publish_every", "identity", "known_hosts",
 		"stale_after", "down_after", "clock_tolerance", "free_memory_mib", "free_memory_percent", "no_show_after",
 		"show_expired", "service_accounts", "container_uids", "container_people", "legacy", "legacy_zone",
-		"idle_window", "idle_percent", "idle_notice", "no_history", "history.hourly", "energy.price_per_kwh", "energy.currency", "energy.co2_grams_per_kwh",
+		"idle_window", "idle_percent", "idle_notice", "people.domain", "no_history", "history.hourly", "energy.price_per_kwh", "energy.currency", "energy.co2_grams_per_kwh",
 	}
 }
 

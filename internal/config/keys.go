@@ -121,6 +121,8 @@ func Keys() []Key {
 				"for a bucket"},
 		{"no_help", "false", Boolean, "", "leave the documentation out of the site"},
 		{"public_help", "false", Boolean, "", "put the documentation into the public site, too"},
+		{"people.domain", "", text, "DOMAIN",
+			"DOMAIN of the mail addresses, as LOGIN@DOMAIN, of people who have none in people.csv in the data directory"},
 		// What counts as what.
 		{"stale_after", "", duration, "DURATION",
 			"age at which a snapshot counts as stale (default: three of the node's intervals, at least 1m)"},

@@ -118,7 +118,7 @@ func (c *Notifier) next(h *Hook, q *queue, now time.Time) (message, int) {
 	}
 	n := 1
 	if len(q.Pending) > tokens {
-		for n < len(q.Pending) && n < maxTogether && q.Pending[n].Event != nil {
+		for n < len(q.Pending) && n < maxTogether && q.Pending[n].Event != nil && h.together(first.Event, q.Pending[n].Event) {
 			n++
 		}
 	}

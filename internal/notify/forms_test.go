@@ -154,8 +154,8 @@ func TestMail(t *testing.T) {
 	if err != nil || !strings.Contains(string(body), "größe 日本") || !strings.Contains(string(body), "\nat 2026-11-20 06:00:00 UTC\n") || !strings.Contains(string(body), "https://lab.example/gpu/") {
 		t.Errorf("body %q, %v", body, err)
 	}
-	one, err1 := mailText(&h, formsMessage(t, "x"))
-	two, err2 := mailText(&h, formsMessage(t, "x"))
+	one, err1 := mailText(&h, h.To, formsMessage(t, "x"))
+	two, err2 := mailText(&h, h.To, formsMessage(t, "x"))
 	if err1 != nil || err2 != nil || !bytes.Equal(one, two) {
 		t.Error("the same message is another mail when it is sent again")
 	}

@@ -15,7 +15,11 @@ import (
 
 // mail passes a message to sendmail, which reads the recipients from it.
 func (c *Notifier) mail(ctx context.Context, h *Hook, m message) error {
-	data, err := mailText(h, m)
+	to, err := c.recipients(h, m)
+	if err != nil || len(to) == 0 {
+		return err
+	}
+	data, err := mailText(h, to, m)
 	if err != nil {
 		return fmt.Errorf("writing the mail: %w", err)
 	}
@@ -23,13 +27,13 @@ func (c *Notifier) mail(ctx context.Context, h *Hook, m message) error {
 }
 
 // mailText returns the message in the format of RFC 5322, with the line ends of this system.
-func mailText(h *Hook, m message) ([]byte, error) {
+func mailText(h *Hook, recipients []string, m message) ([]byte, error) {
 	from, err := mail.ParseAddress(h.From)
 	if err != nil {
 		return nil, err
 	}
 	var to []string
-	for _, a := range h.To {
+	for _, a := range recipients {
 		addr, err := mail.ParseAddress(a)
 		if err != nil {
 			return nil, err

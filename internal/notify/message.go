@@ -25,6 +25,8 @@ type message struct {
 	Dropped int            `json:"dropped,omitempty"` // events that were dropped before these
 	Title   string         `json:"title,omitempty"`
 	URL     string         `json:"url,omitempty"`
+
+	mention []string // names in the chat of those whom it concerns
 }
 
 // message returns one that holds no event yet.

@@ -81,7 +81,7 @@ type Hook struct {
 	// URL and Format are for webhooks. The URL is a secret and never printed whole.
 	URL    string
 	Format Format
-	// To and From are mail addresses. Sendmail is the program; default /usr/sbin/sendmail.
+	// To and From are mail addresses; To may be [ToPeople] alone. Sendmail is the program; default /usr/sbin/sendmail.
 	To       []string
 	From     string
 	Sendmail string
@@ -112,7 +112,9 @@ type Options struct {
 type Notifier struct {
 	opt    Options
 	client *http.Client
-	mu     sync.Mutex // guards the outbox while hooks are served side by side
+	// contact says how people are reached; nil while that cannot be known.
+	contact func(person string) Contact
+	mu      sync.Mutex // guards the outbox while hooks are served side by side
 }
 
 // New checks what the configuration did not. The error names the hook and never its URL.
@@ -155,7 +157,14 @@ func (h *Hook) check() error {
 			return errors.New("mail goes to nobody: to is empty")
 		}
 		h.Sendmail = cmp.Or(h.Sendmail, "/usr/sbin/sendmail")
-		for _, a := range append(slices.Clone(h.To), h.From) {
+		to := slices.Clone(h.To)
+		if h.toPeople() {
+			to = nil
+			if h.Daily != "" {
+				return errors.New("daily concerns nobody: mail goes to the people whom events concern")
+			}
+		}
+		for _, a := range append(to, h.From) {
 			if _, err := mail.ParseAddress(a); err != nil {
 				return fmt.Errorf("%q is not a mail address", a)
 			}
@@ -170,6 +179,9 @@ func (h *Hook) check() error {
 
 // wants reports whether an event is for this hook.
 func (h *Hook) wants(e events.Event) bool {
+	if h.toPeople() && len(e.Users) == 0 {
+		return false
+	}
 	if h.Events != nil && !matches(h.Events, string(e.Kind)) || h.Hosts != nil && !matches(h.Hosts, e.Host) {
 		return false
 	}

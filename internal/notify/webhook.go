@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ func newClient() *http.Client {
 
 // post sends a message to a webhook. Errors omit the path of the URL, which is a secret.
 func (c *Notifier) post(ctx context.Context, h *Hook, m message) error {
+	m.mention = c.chats(m)
 	body, err := h.body(m)
 	if err != nil {
 		return fmt.Errorf("making the message: %w", err)
@@ -87,13 +89,13 @@ func (h *Hook) body(m message) ([]byte, error) {
 	case Teams:
 		doc = teamsCard(m)
 	case Mattermost:
-		text := escapeMarkdown(m.Text)
+		text := mentions(m.mention, func(name string) string { return "@" + name }) + escapeMarkdown(m.Text)
 		if m.Title != "" {
 			text = "**" + escapeMarkdown(m.Title) + "**: " + text
 		}
 		doc = map[string]string{"text": withLink(strings.ReplaceAll(text, "\n", "  \n"), m.URL)}
 	default:
-		text := escapeSlack(m.Text)
+		text := mentions(m.mention, slackMention) + escapeSlack(m.Text)
 		if m.Title != "" {
 			text = "*" + escapeSlack(m.Title) + "*: " + text
 		}
@@ -114,6 +116,28 @@ func withLink(text, link string) string {
 	}
 	return text + "\n" + link
 }
+
+// mentions returns the beginning of a message that mentions people, as a format writes that.
+func mentions(names []string, as func(string) string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	var written []string
+	for _, name := range names {
+		written = append(written, as(name))
+	}
+	return strings.Join(written, " ") + " "
+}
+
+// slackMention mentions somebody by the ID of a member. Slack knows no other way, and a name is only shown.
+func slackMention(name string) string {
+	if slackMember.MatchString(name) {
+		return "<@" + name + ">"
+	}
+	return "@" + escapeSlack(name)
+}
+
+var slackMember = regexp.MustCompile(`^[UW][A-Z0-9]{6,}$`)
 
 // escapeSlack escapes the special characters of Slack, which also disables mentions.
 func escapeSlack(s string) string {
@@ -146,7 +170,16 @@ func teamsCard(m message) any {
 	for line := range strings.SplitSeq(m.Text, "\n") {
 		blocks = append(blocks, object{"type": "TextBlock", "text": escapeMarkdown(line), "wrap": true, "spacing": "Small"})
 	}
+	var entities []object
+	for _, name := range m.mention { // by user principal name, or the ID of a user
+		at := "<at>" + name + "</at>"
+		blocks = append(blocks, object{"type": "TextBlock", "text": at, "wrap": true, "spacing": "Small"})
+		entities = append(entities, object{"type": "mention", "text": at, "mentioned": object{"id": name, "name": name}})
+	}
 	card := object{"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard", "version": "1.4", "body": blocks}
+	if len(entities) > 0 {
+		card["msteams"] = object{"entities": entities}
+	}
 	if m.URL != "" {
 		card["actions"] = []object{{"type": "Action.OpenUrl", "title": "GPU board", "url": m.URL}}
 	}

@@ -86,7 +86,7 @@ func NewGenerator(
 			return nil, err
 		}
 		if n != nil || out != nil {
-			o.Announcer = announcer{n, out}
+			o.Announcer = announcer{n, cfg.Contacts, out}
 		}
 	}
 	g, err := sitegen.New(o)
@@ -200,7 +200,8 @@ const failuresSaid = 3
 // announcer delivers events and copies the site. What fails is a problem of the board.
 type announcer struct {
 	notifier *notify.Notifier // nil for no hooks
-	outlet   *outlet          // nil for no copy
+	contacts func() (func(person string) notify.Contact, []snapshot.Problem)
+	outlet   *outlet // nil for no copy
 }
 
 // Accept takes events durably.
@@ -211,13 +212,18 @@ func (n announcer) Accept(fresh []events.Event, summary func() string, now time.
 	return n.notifier.Accept(fresh, summary, now)
 }
 
-// Troubles reports the hooks that have not been reached for a while, and a copy that failed.
+// Troubles reads how people are reached, and reports what is wrong there, the hooks that have not been reached for
+// a while, and a copy that failed. People who were known stay so while the file cannot be read.
 func (n announcer) Troubles() []snapshot.Problem {
 	problems := n.outlet.troubles()
 	if n.notifier == nil {
 		return problems
 	}
-	return append(problems, problemsOf(n.notifier.Failures())...)
+	of, more := n.contacts()
+	if of != nil {
+		n.notifier.SetContacts(of)
+	}
+	return slices.Concat(problems, more, problemsOf(n.notifier.Failures()))
 }
 
 // Deliver sends what waits, begins a copy if one is due, and reports the hooks that cannot be reached.

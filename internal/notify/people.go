@@ -1,0 +1,72 @@
+package notify
+
+import (
+	"errors"
+	"slices"
+
+	"gpuboard/internal/events"
+)
+
+// ToPeople is what a mail hook has for its addresses if each message goes to the people whom its events concern.
+const ToPeople = "people"
+
+// maxMentioned is how many people a message mentions.
+const maxMentioned = 20
+
+// A Contact is how a person is reached; "" where that is not known.
+type Contact struct{ Mail, Chat string }
+
+// SetContacts says how people are reached, by their names in events. Until then, hooks to people wait.
+func (c *Notifier) SetContacts(of func(person string) Contact) { c.contact = of }
+
+func (h *Hook) toPeople() bool { return slices.Equal(h.To, []string{ToPeople}) }
+
+// recipients returns where a mail goes; nobody if its people have no address.
+func (c *Notifier) recipients(h *Hook, m message) ([]string, error) {
+	switch {
+	case !h.toPeople():
+		return h.To, nil
+	case m.Kind == "test":
+		return []string{h.From}, nil
+	case c.contact == nil:
+		return nil, errors.New("people.csv cannot be read")
+	}
+	var to []string
+	for _, who := range m.people() {
+		if address := c.contact(who).Mail; address != "" {
+			to = append(to, address)
+		}
+	}
+	slices.Sort(to)
+	return slices.Compact(to), nil
+}
+
+// chats returns the names in the chat of the people whom a message concerns.
+func (c *Notifier) chats(m message) (names []string) {
+	if c.contact == nil {
+		return nil
+	}
+	for _, who := range m.people() {
+		if name := c.contact(who).Chat; name != "" && !slices.Contains(names, name) && len(names) < maxMentioned {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// people are those whom the events of a message concern.
+func (m message) people() (people []string) {
+	for _, e := range m.Events {
+		for _, who := range e.Users {
+			if !slices.Contains(people, who) {
+				people = append(people, who)
+			}
+		}
+	}
+	return people
+}
+
+// together reports whether two events may be in one message of the hook.
+func (h *Hook) together(a, b *events.Event) bool {
+	return !h.toPeople() || slices.Equal(a.Users, b.Users)
+}
