@@ -110,7 +110,7 @@ func (f *file) hook(item ast.Node) error {
 	}
 	try := h.Hook
 	if h.URLFile != "" {
-		try.URL = "https://from.a.file.invalid/"
+		try.URL, try.Format = "https://from.a.file.invalid/", notify.JSON // whose address needs nothing more
 	}
 	if try.Kind == notify.Mail && try.From == "" {
 		try.From = "gpuboard@localhost" // the real one is found when mail is sent

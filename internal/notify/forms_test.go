@@ -28,8 +28,12 @@ func formsMessage(t *testing.T, text string) message {
 
 func bodyOf(t *testing.T, f Format, m message) map[string]any {
 	t.Helper()
-	h := Hook{Format: f}
-	raw, err := h.body(m)
+	h := Hook{Format: f, URL: "https://chat.example/"}
+	r, err := h.request(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := encoded(r.doc)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +87,7 @@ func TestMessagesFit(t *testing.T) {
 	}
 	for _, f := range []Format{Mattermost, Teams} {
 		h := Hook{Format: f}
-		if raw, err := h.body(m); err != nil || len(raw) > 28<<10 {
+		if raw, err := encoded(h.doc(m)); err != nil || len(raw) > 28<<10 {
 			t.Errorf("%s: %d bytes, %v", f, len(raw), err)
 		}
 	}

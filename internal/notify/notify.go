@@ -57,11 +57,17 @@ const (
 	Slack      Format = "slack"      // {"text": …}, with Slack's escapes
 	Mattermost Format = "mattermost" // {"text": …}, in Markdown
 	Teams      Format = "teams"      // an Adaptive Card, as a Teams workflow takes it
+	Discord    Format = "discord"    // {"content": …}, in Markdown
+	Telegram   Format = "telegram"   // sendMessage of a bot, in plain text
+	Matrix     Format = "matrix"     // m.room.message, in plain text
+	Ntfy       Format = "ntfy"       // a message to a topic, in plain text
 	JSON       Format = "json"       // the event itself, for programs
 )
 
 // Formats returns all formats, the default first.
-func Formats() []Format { return []Format{Slack, Mattermost, Teams, JSON} }
+func Formats() []Format {
+	return []Format{Slack, Mattermost, Teams, Discord, Telegram, Matrix, Ntfy, JSON}
+}
 
 // Kinds returns every kind of event that a filter can name.
 func Kinds() []events.Kind {
@@ -152,6 +158,7 @@ func (h *Hook) check() error {
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
 			return errors.New("url is not an http or https address") // and is not repeated: it may be a secret
 		}
+		return h.checkURL(u)
 	case Mail:
 		if len(h.To) == 0 {
 			return errors.New("mail goes to nobody: to is empty")

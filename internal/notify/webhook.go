@@ -34,13 +34,20 @@ func newClient() *http.Client {
 // post sends a message to a webhook. Errors omit the path of the URL, which is a secret.
 func (c *Notifier) post(ctx context.Context, h *Hook, m message) error {
 	m.mention = c.chats(m)
-	body, err := h.body(m)
+	r, err := h.request(m)
+	if err != nil {
+		return fmt.Errorf("making the request: %w", err)
+	}
+	body, err := encoded(r.doc)
 	if err != nil {
 		return fmt.Errorf("making the message: %w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, r.method, r.url, bytes.NewReader(body))
 	if err != nil {
 		return errors.New("making the request: the url cannot be used")
+	}
+	if r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
 	}
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
 	req.Header.Set("User-Agent", "gpuboard")
@@ -60,16 +67,16 @@ func (c *Notifier) post(ctx context.Context, h *Hook, m message) error {
 	if answer.StatusCode >= 200 && answer.StatusCode < 300 {
 		return nil
 	}
-	r := &refusal{err: fmt.Errorf("posting to %s: it answered %d%s", withoutSecret(h.URL), answer.StatusCode, reason(said))}
+	refused := &refusal{err: fmt.Errorf("posting to %s: it answered %d%s", withoutSecret(h.URL), answer.StatusCode, reason(said))}
 	switch code := answer.StatusCode; {
 	case code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable:
 		if s, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && s > 0 {
-			r.after = min(time.Duration(min(s, 1<<20))*time.Second, maxPause)
+			refused.after = min(time.Duration(min(s, 1<<20))*time.Second, maxPause)
 		}
 	case code >= 300 && code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooEarly:
-		r.permanent = true
+		refused.permanent = true
 	}
-	return r
+	return refused
 }
 
 // reason returns an answer of one word, such as Slack's "invalid_token". Others may quote.
@@ -81,26 +88,29 @@ func reason(said []byte) string {
 	return ", " + word
 }
 
-func (h *Hook) body(m message) ([]byte, error) {
-	var doc any
+// doc is the body of a message for the formats whose address is used as it is.
+func (h *Hook) doc(m message) any {
 	switch h.Format {
 	case JSON:
-		doc = m
+		return m
 	case Teams:
-		doc = teamsCard(m)
+		return teamsCard(m)
 	case Mattermost:
 		text := mentions(m.mention, func(name string) string { return "@" + name }) + escapeMarkdown(m.Text)
 		if m.Title != "" {
 			text = "**" + escapeMarkdown(m.Title) + "**: " + text
 		}
-		doc = map[string]string{"text": withLink(strings.ReplaceAll(text, "\n", "  \n"), m.URL)}
+		return map[string]string{"text": withLink(strings.ReplaceAll(text, "\n", "  \n"), m.URL)}
 	default:
 		text := mentions(m.mention, slackMention) + escapeSlack(m.Text)
 		if m.Title != "" {
 			text = "*" + escapeSlack(m.Title) + "*: " + text
 		}
-		doc = map[string]string{"text": withLink(text, m.URL)}
+		return map[string]string{"text": withLink(text, m.URL)}
 	}
+}
+
+func encoded(doc any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
