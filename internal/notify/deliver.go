@@ -40,6 +40,12 @@ func (c *Notifier) Deliver(ctx context.Context, now time.Time) []State {
 	var due []*Hook
 	for i := range c.opt.Hooks {
 		h := &c.opt.Hooks[i]
+		if c.quiet(h, now) {
+			continue
+		}
+		if q := box.Hooks[h.Name]; q != nil && h.Not != "" {
+			q.Pending = withoutEnded(q.Pending)
+		}
 		if q := box.Hooks[h.Name]; q != nil && len(q.Pending) > 0 && q.isDue(now) && q.tokens(h, now) > 0 {
 			q.Began = now
 			due = append(due, h)

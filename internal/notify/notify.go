@@ -100,6 +100,8 @@ type Hook struct {
 	PerMinute int
 	// Daily is the local time of a summary, "08:30"; "" for none.
 	Daily string
+	// Not is the local time of day in which nothing is sent, "20:00-08:00"; "" for none.
+	Not string
 }
 
 // Options configure a Notifier.
@@ -147,6 +149,9 @@ func New(o Options) (*Notifier, error) {
 // check sets defaults and refuses invalid settings.
 func (h *Hook) check() error {
 	h.PerMinute = cmp.Or(h.PerMinute, PerMinute)
+	if err := h.checkNot(); err != nil {
+		return err
+	}
 	for _, p := range slices.Concat(h.Events, h.Hosts) {
 		if _, err := path.Match(p, ""); err != nil {
 			return fmt.Errorf("%q is not a pattern", p)
