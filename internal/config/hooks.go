@@ -29,6 +29,8 @@ type Hook struct {
 	notify.Hook
 	URLFile string // the file that holds the webhook's URL; "" where the configuration does
 	Origin  string // gpuboard.yml:12
+	// PasswordFile holds the password of SMTPUser.
+	PasswordFile string
 }
 
 // hookList reads notify: a list of hooks.
@@ -56,6 +58,7 @@ func (f *file) hookFields(h *Hook, format *string) fields {
 		"from": f.intoText(&h.From), "sendmail": f.intoText(&h.Sendmail), "events": f.intoTexts(&h.Events),
 		"hosts": f.intoTexts(&h.Hosts), "users": f.intoTexts(&h.Users),
 		"per_minute": f.intoNumber(&h.PerMinute, 1, maxPerMinute, "messages"), "daily": f.intoText(&h.Daily), "not": f.intoText(&h.Not),
+		"smtp": f.intoText(&h.SMTP), "smtp_user": f.intoText(&h.SMTPUser), "smtp_password_file": f.intoText(&h.PasswordFile),
 	}
 }
 
@@ -87,10 +90,17 @@ func (f *file) hook(item ast.Node) error {
 	}
 	for field, kind := range map[string]notify.Kind{
 		"format": notify.Webhook, "from": notify.Mail, "sendmail": notify.Mail,
+		"smtp": notify.Mail, "smtp_user": notify.Mail, "smtp_password_file": notify.Mail,
 	} {
 		if seen[field] != nil && h.Kind != kind {
 			return f.errorAt(at, "%s is for hooks of kind %s, and this one is a %s", field, kind, h.Kind)
 		}
+	}
+	if h.SMTP == "" && (h.SMTPUser != "" || h.PasswordFile != "") || (h.SMTPUser == "") != (h.PasswordFile == "") {
+		return f.errorAt(at, "smtp_user and smtp_password_file go together, beside smtp")
+	}
+	if h.SMTP != "" && h.Sendmail != "" {
+		return f.errorAt(at, "mail goes by smtp or by sendmail, and this hook has both")
 	}
 	if token := seen["format"]; token != nil && !slices.Contains(notify.Formats(), h.Format) {
 		known := texts(notify.Formats())
@@ -213,6 +223,14 @@ func (c *Config) Notifier() (*notify.Notifier, error) {
 				return nil, failure.Because("notify:config", failure.New(failure.ExitUsage, err, ""))
 			}
 			h.URL = url
+		}
+		if h.PasswordFile != "" {
+			password, err := readSecret(h.PasswordFile)
+			if err != nil {
+				err = fmt.Errorf("%s: reading the password of hook %s: %w", h.Origin, h.Name, err)
+				return nil, failure.Because("notify:config", failure.New(failure.ExitUsage, err, ""))
+			}
+			h.SMTPPassword = password
 		}
 		if h.Kind == notify.Mail && h.From == "" {
 			h.From = sender()

@@ -31,7 +31,7 @@ func (d *examination) hooks() {
 		case h.Kind == notify.Mail && program == "":
 			program = "/usr/sbin/sendmail"
 		}
-		if h.Kind != notify.Webhook && !d.Installed(program) {
+		if h.Kind != notify.Webhook && h.SMTP == "" && !d.Installed(program) {
 			well = false
 			d.bad("notify:program", fix, "the hook %s runs %s, which is missing or not executable", h.Name, program)
 		}

@@ -87,6 +87,7 @@ var doors = map[string][]string{
 	"github.com/rogpeppe/go-internal":    {"internal/cli", "internal/demo"},
 	"github.com/tailscale/hujson":        {"internal/booking"},
 	"github.com/tdewolff/minify/v2":      {"sitegen/page"},
+	"github.com/wneessen/go-mail":        {"internal/notify"},
 	"github.com/yuin/goldmark":           {"sitegen/page"},
 	"golang.org/x/crypto/bcrypt":         {"internal/serve"},
 	"golang.org/x/crypto/ssh":            {"publisher", "publisher/dropbox"},

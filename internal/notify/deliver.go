@@ -24,6 +24,7 @@ const (
 type refusal struct {
 	err       error
 	permanent bool          // the same message will be refused again
+	recipient bool          // because nobody has this address
 	after     time.Duration // Retry-After of the receiver; 0 for none
 }
 
@@ -98,6 +99,9 @@ func (c *Notifier) serve(ctx context.Context, h *Hook, box *outbox, now time.Tim
 		c.mu.Lock()
 		if err != nil {
 			q.failed(err, now)
+			if r, ok := errors.AsType[*refusal](err); ok && r.recipient && h.toPeople() {
+				q.Pending = slices.Clone(q.Pending[n:]) // one wrong address keeps nothing from others
+			}
 		} else {
 			q.Pending = slices.Clone(q.Pending[n:])
 			q.Sent = append(q.Sent, now)
@@ -124,7 +128,7 @@ func (c *Notifier) next(h *Hook, q *queue, now time.Time) (message, int) {
 	}
 	n := 1
 	if len(q.Pending) > tokens {
-		for n < len(q.Pending) && n < maxTogether && q.Pending[n].Event != nil && h.together(first.Event, q.Pending[n].Event) {
+		for n < len(q.Pending) && n < maxTogether && q.Pending[n].Event != nil && q.Pending[n].To == first.To {
 			n++
 		}
 	}

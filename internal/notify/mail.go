@@ -13,11 +13,36 @@ import (
 	"unicode/utf8"
 )
 
-// mail passes a message to sendmail, which reads the recipients from it.
+// maxSubject bounds a subject, in bytes.
+const maxSubject = 180
+
+// messageID names a mail, so that one that is sent again is the same.
+func messageID(h *Hook, m message) string {
+	domain := strings.TrimSuffix(h.From[strings.LastIndex(h.From, "@")+1:], ">")
+	id := sha256.Sum256([]byte(h.Name + "\n" + m.to + "\n" + m.ID))
+	return fmt.Sprintf("%x@%s", id[:16], domain)
+}
+
+// letter is the text of a mail.
+func (m message) letter() string {
+	text := m.Text
+	if m.Kind != "several" && m.Kind != "daily-summary" && m.Kind != "test" {
+		text += "\n\nat " + m.At.UTC().Format("2006-01-02 15:04:05 UTC")
+	}
+	if m.URL != "" {
+		text += "\n\n" + m.URL
+	}
+	return text + "\n"
+}
+
+// mail passes a message to the SMTP server, or to sendmail, which reads the recipients from it.
 func (c *Notifier) mail(ctx context.Context, h *Hook, m message) error {
 	to, err := c.recipients(h, m)
 	if err != nil || len(to) == 0 {
 		return err
+	}
+	if h.SMTP != "" {
+		return c.smtp(ctx, h, to, m)
 	}
 	data, err := mailText(h, to, m)
 	if err != nil {
@@ -40,15 +65,13 @@ func mailText(h *Hook, recipients []string, m message) ([]byte, error) {
 		}
 		to = append(to, addr.String())
 	}
-	_, domain, _ := strings.Cut(from.Address, "@")
 	var b bytes.Buffer
 	header := func(name, value string) { fmt.Fprintf(&b, "%s: %s\n", name, value) }
 	header("From", from.String())
 	header("To", strings.Join(to, ",\n "))
 	header("Subject", subject(m.subject()))
 	header("Date", m.At.Format(time.RFC1123Z))
-	id := sha256.Sum256([]byte(h.Name + "\n" + m.ID))
-	header("Message-ID", fmt.Sprintf("<%x@%s>", id[:16], domain))
+	header("Message-ID", "<"+messageID(h, m)+">")
 	header("MIME-Version", "1.0")
 	header("Content-Type", "text/plain; charset=utf-8")
 	header("Content-Transfer-Encoding", "quoted-printable")
@@ -56,15 +79,8 @@ func mailText(h *Hook, recipients []string, m message) ([]byte, error) {
 	header("Auto-Submitted", "auto-generated")
 	header("X-Gpuboard-Event", string(m.Kind))
 	b.WriteByte('\n')
-	text := m.Text
-	if m.Kind != "several" && m.Kind != "daily-summary" && m.Kind != "test" {
-		text += "\n\nat " + m.At.UTC().Format("2006-01-02 15:04:05 UTC")
-	}
-	if m.URL != "" {
-		text += "\n\n" + m.URL
-	}
 	w := quotedprintable.NewWriter(&b)
-	if _, err := w.Write([]byte(text + "\n")); err != nil {
+	if _, err := w.Write([]byte(m.letter())); err != nil {
 		return nil, err
 	}
 	if err := w.Close(); err != nil {

@@ -26,6 +26,7 @@ type message struct {
 	Title   string         `json:"title,omitempty"`
 	URL     string         `json:"url,omitempty"`
 
+	to      string   // the person to whom it goes, of a hook to people
 	mention []string // names in the chat of those whom it concerns
 }
 
@@ -37,7 +38,7 @@ func (c *Notifier) message(id string, kind events.Kind, at time.Time) message {
 // eventMessage returns a message of events. A repeated message has the same id.
 func (c *Notifier) eventMessage(items []item, dropped int, now time.Time) message {
 	m := c.message("", "several", now)
-	m.Dropped = dropped
+	m.Dropped, m.to = dropped, items[0].To
 	ids := make([]string, len(items))
 	for i, it := range items {
 		ids[i] = it.ID

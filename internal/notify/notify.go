@@ -10,8 +10,10 @@ package notify
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/mail"
 	"net/url"
@@ -91,6 +93,8 @@ type Hook struct {
 	To       []string
 	From     string
 	Sendmail string
+	// SMTP is a server, host:port, that takes mail instead. Without a user there is no login.
+	SMTP, SMTPUser, SMTPPassword string
 	// Command is a program and its arguments. No shell is involved.
 	Command []string
 	// Events and Hosts are patterns of [path.Match]; nil is everything, an empty list
@@ -122,7 +126,10 @@ type Notifier struct {
 	client *http.Client
 	// contact says how people are reached; nil while that cannot be known.
 	contact func(person string) Contact
-	mu      sync.Mutex // guards the outbox while hooks are served side by side
+	// dial and roots are for tests, whose servers have other names; nil is as the system does.
+	dial  func(ctx context.Context, network, address string) (net.Conn, error)
+	roots *x509.CertPool
+	mu    sync.Mutex // guards the outbox while hooks are served side by side
 }
 
 // New checks what the configuration did not. The error names the hook and never its URL.
@@ -169,6 +176,11 @@ func (h *Hook) check() error {
 			return errors.New("mail goes to nobody: to is empty")
 		}
 		h.Sendmail = cmp.Or(h.Sendmail, "/usr/sbin/sendmail")
+		if h.SMTP != "" {
+			if _, _, err := splitSMTP(h.SMTP); err != nil {
+				return err
+			}
+		}
 		to := slices.Clone(h.To)
 		if h.toPeople() {
 			to = nil
@@ -238,8 +250,15 @@ func (c *Notifier) Accept(fresh []events.Event, summary func() string, now time.
 			box.Hooks[h.Name] = q
 		}
 		for _, e := range fresh {
-			if !seen[e.ID] && h.wants(e) {
-				q.add(item{ID: e.ID, Accepted: now, Event: &e})
+			if seen[e.ID] || !h.wants(e) {
+				continue
+			}
+			to := []string{""}
+			if h.toPeople() {
+				to = e.Users
+			}
+			for _, who := range to {
+				q.add(item{ID: e.ID, Accepted: now, Event: &e, To: who})
 			}
 		}
 		if h.Daily != "" && c.dailyDue(h, now) && c.day(now) > q.Day {

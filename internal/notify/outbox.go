@@ -40,6 +40,7 @@ type item struct {
 	Accepted time.Time     `json:"accepted"`
 	Event    *events.Event `json:"event,omitempty"`
 	Text     string        `json:"text,omitempty"`
+	To       string        `json:"to,omitempty"` // the person, of a hook to people
 }
 
 func (q *queue) add(i item) {

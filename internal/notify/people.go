@@ -3,8 +3,6 @@ package notify
 import (
 	"errors"
 	"slices"
-
-	"gpuboard/internal/events"
 )
 
 // ToPeople is what a mail hook has for its addresses if each message goes to the people whom its events concern.
@@ -21,7 +19,7 @@ func (c *Notifier) SetContacts(of func(person string) Contact) { c.contact = of 
 
 func (h *Hook) toPeople() bool { return slices.Equal(h.To, []string{ToPeople}) }
 
-// recipients returns where a mail goes; nobody if its people have no address.
+// recipients returns where a mail goes; nobody if its person has no address.
 func (c *Notifier) recipients(h *Hook, m message) ([]string, error) {
 	switch {
 	case !h.toPeople():
@@ -31,14 +29,10 @@ func (c *Notifier) recipients(h *Hook, m message) ([]string, error) {
 	case c.contact == nil:
 		return nil, errors.New("people.csv cannot be read")
 	}
-	var to []string
-	for _, who := range m.people() {
-		if address := c.contact(who).Mail; address != "" {
-			to = append(to, address)
-		}
+	if address := c.contact(m.to).Mail; address != "" {
+		return []string{address}, nil
 	}
-	slices.Sort(to)
-	return slices.Compact(to), nil
+	return nil, nil
 }
 
 // chats returns the names in the chat of the people whom a message concerns.
@@ -64,9 +58,4 @@ func (m message) people() (people []string) {
 		}
 	}
 	return people
-}
-
-// together reports whether two events may be in one message of the hook.
-func (h *Hook) together(a, b *events.Event) bool {
-	return !h.toPeople() || slices.Equal(a.Users, b.Users)
 }
