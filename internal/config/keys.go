@@ -122,7 +122,7 @@ func Keys() []Key {
 		{"no_help", "false", Boolean, "", "leave the documentation out of the site"},
 		{"public_help", "false", Boolean, "", "put the documentation into the public site, too"},
 		{"people.domain", "", text, "DOMAIN",
-			"DOMAIN of the mail addresses, as LOGIN@DOMAIN, of people who have none in people.csv in the data directory"},
+			"DOMAIN for mail to LOGIN@DOMAIN, where people.csv has no address"},
 		// What counts as what.
 		{"stale_after", "", duration, "DURATION",
 			"age at which a snapshot counts as stale (default: three of the node's intervals, at least 1m)"},
@@ -142,7 +142,7 @@ func Keys() []Key {
 		{"idle_window", "30m", duration, "DURATION",
 			"DURATION over which an allocated GPU must be idle to be marked as idle"},
 		{"idle_percent", "5", number, "PERCENT", "mean utilization in PERCENT below which a GPU is idle"},
-		{"idle_notice", "6h", duration, "DURATION", "how long somebody may hold a GPU idle before the event gpu-idle tells them"},
+		{"idle_notice", "6h", duration, "DURATION", "how long a GPU may be held idle before gpu-idle"},
 		{"show_expired", "48h", duration, "DURATION", "how long a booking is shown after its end"},
 	}
 }

@@ -53,11 +53,10 @@ type row struct {
 // occasions reports what is new of the occasions of a GPU, and continues those that go on. Only people who use the
 // GPU for certain, or have booked it, are told.
 func (d *diff) occasions(h *board.Host, g *board.GPU, was GPUMemory, is *GPUMemory) {
-	is.Occasions = map[Kind]Occasion{}
-	for kind, o := range was.Occasions {
-		is.Occasions[kind] = Occasion{Seen: o.Seen, People: maps.Clone(o.People)}
-	}
 	r := row{d, h, g, is}
+	for kind, o := range was.Occasions {
+		r.put(kind, Occasion{o.Seen, maps.Clone(o.People)})
+	}
 	if len(g.Slices) == 0 && g.ProcessesUnknown == "" && g.State != board.Lost {
 		r.contested()
 		r.idle()
@@ -95,6 +94,13 @@ func (r *row) say(kind Kind, cause time.Time, users []string, summary, command s
 		Users: users, Summary: summary}, cause)
 }
 
+func (r *row) put(kind Kind, o Occasion) {
+	if r.is.Occasions == nil {
+		r.is.Occasions = map[Kind]Occasion{}
+	}
+	r.is.Occasions[kind] = o
+}
+
 // set remembers when somebody's part of an occasion began, and forgets the oldest of too many.
 func (r *row) set(kind Kind, who string, t Telling) {
 	o := r.is.Occasions[kind]
@@ -107,7 +113,7 @@ func (r *row) set(kind Kind, who string, t Telling) {
 			return cmp.Or(o.People[a].Since.Compare(o.People[b].Since), strings.Compare(a, b))
 		}))
 	}
-	r.is.Occasions[kind] = o
+	r.put(kind, o)
 }
 
 // due notes that an occasion concerns somebody, and reports whether and since when they are to be told now.
@@ -125,7 +131,7 @@ func (r *row) due(kind Kind, who string) (since time.Time, now bool) {
 func (r *row) seen(kind Kind) {
 	o := r.is.Occasions[kind]
 	o.Seen = r.host.SnapshotAt
-	r.is.Occasions[kind] = o
+	r.put(kind, o)
 }
 
 // over reports an occasion that has been away for a while to those who were told of it, and forgets it.
@@ -193,7 +199,15 @@ func (r *row) contested() {
 // idle tells those who hold a GPU that has been idle for long. For how long the board knows; a gap is no idleness.
 func (r *row) idle() {
 	g := r.gpu
-	for _, who := range g.Users() {
+	users := g.Users()
+	if g.State == board.Free || g.State == board.Booked {
+		delete(r.is.Occasions, GPUIdle) // whoever comes back comes with another program
+	}
+	// Whoever was told and is not certain for a while is not told again.
+	maps.DeleteFunc(r.is.Occasions[GPUIdle].People, func(who string, t Telling) bool {
+		return !t.Told && !slices.Contains(users, who)
+	})
+	for _, who := range users {
 		begun := r.begun(who)
 		idle := time.Duration(0)
 		if !g.IdleSince.IsZero() && !begun.IsZero() {

@@ -370,6 +370,9 @@ func TestFleetHappened(t *testing.T) {
 		{Kind: events.BookingEnd, At: boardtest.Now.Add(-20 * time.Hour), Host: "gone", Booking: "released", Users: []string{"kai"}},
 		{Kind: events.HostDown, At: boardtest.Now.Add(-time.Hour), Host: "boreas"},
 		{Kind: events.BookingEnding, At: boardtest.Now, Host: "atlas", Booking: b.ID},
+		{Kind: events.GPUContested, At: boardtest.Now.Add(-2 * time.Hour), Host: "atlas", GPU: new(3), Users: []string{"ada"}},
+		{Kind: events.GPUContested, At: boardtest.Now.Add(-2 * time.Hour), Host: "atlas", GPU: new(3), Users: []string{"kai"}},
+		{Kind: events.GPUXID, At: boardtest.Now.Add(-3 * time.Hour), Host: "atlas", GPU: new(3)}, // the snapshot says it
 	}
 	v := newView(in, []*look{{words: englishWords(t)}})
 	var got []string
@@ -380,7 +383,7 @@ func TestFleetHappened(t *testing.T) {
 		}
 		got = append(got, line)
 	}
-	want := []string{"boreas||down", "gone||booking ends|kai", "atlas|GPU 0, 1|booking begins|mira"}
+	want := []string{"boreas||down", "atlas|GPU 3|booked by one person, used by another|ada|kai", "gone||booking ends|kai", "atlas|GPU 0, 1|booking begins|mira"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
