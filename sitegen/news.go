@@ -24,9 +24,9 @@ const newsFile = "events.json"
 // before it writes the site and Deliver after; never two at a time.
 type Announcer interface {
 	// Accept takes events durably, each id once. After an error none counts as
-	// accepted, and the next generation hands them in again. summary makes the
-	// text of a daily summary, where one is due.
-	Accept(fresh []events.Event, summary func() string, now time.Time) error
+	// accepted, and the next generation hands them in again. text makes the text of a
+	// daily summary, or of a weekly or monthly report, where one is due.
+	Accept(fresh []events.Event, text func(of string) string, now time.Time) error
 	// Troubles says what could not be carried out so far.
 	Troubles() []snapshot.Problem
 	// Deliver sends what was accepted, within a small budget, and says what
@@ -69,7 +69,12 @@ func (g *Generator) news(b *board.Board, now time.Time) *news {
 		b.Problems = append(b.Problems, g.opt.Announcer.Troubles()...)
 		// Who may not read a name on the site is not told it in a chat either.
 		site := g.views[0]
-		text := func() string { return summary(b.Mask(site.privacy), log, g.opt.About.Zone) }
+		text := func(of string) string {
+			if of != "daily" {
+				return g.usage(of, site.privacy)
+			}
+			return summary(b.Mask(site.privacy), log, g.opt.About.Zone)
+		}
 		if err := g.opt.Announcer.Accept(site.maskEvents(fresh), text, now); err != nil {
 			b.Problems = append(b.Problems, snapshot.Problem{
 				Code: "notify:unwritable", Message: snapshot.Text(err.Error(), snapshot.MaxTextBytes),

@@ -30,12 +30,12 @@ type crier struct {
 	trouble  []snapshot.Problem
 }
 
-func (c *crier) Accept(fresh []events.Event, summary func() string, _ time.Time) error {
+func (c *crier) Accept(fresh []events.Event, text func(of string) string, _ time.Time) error {
 	if c.refuse != nil {
 		return c.refuse
 	}
 	c.accepted = append(c.accepted, fresh...)
-	c.summary = summary()
+	c.summary = text("daily")
 	return nil
 }
 

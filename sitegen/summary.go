@@ -20,6 +20,7 @@ const (
 	summaryHosts  = 20
 	summaryPeople = 5
 	summaryIll    = 10
+	reportLines   = 40
 )
 
 // summary is the state of the whole board in a few lines, for the daily
@@ -105,6 +106,44 @@ func summary(b *board.Board, log []events.Event, zone *time.Location) string {
 	add("In the last 24 h", happened, summaryHosts, ", ")
 	for i := range lines {
 		lines[i] = snapshot.Text(lines[i], 2*snapshot.MaxTextBytes)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// usage is who used how much in the last week or month: teams, or people where there are no teams.
+func (g *Generator) usage(of string, privacy board.Privacy) string {
+	g.loadFleet()
+	if g.fleet == nil || g.fleet.Past == nil {
+		return "There is no history to report."
+	}
+	past := &render.History{Fleet: g.fleet.Past}
+	if privacy.MasksPeople() {
+		past = past.Mask(privacy.Name)
+	}
+	window := past.Fleet.Windows[1] // as render.WindowNames has them
+	if of == "monthly" {
+		window = past.Fleet.Windows[2]
+	}
+	who, list := "by team", window.Teams
+	if len(list) == 0 {
+		who, list = "by person", window.Users
+	}
+	stamp := func(t time.Time) string { return t.In(g.opt.About.Zone).Format("2006-01-02 15:04") }
+	lines := []string{fmt.Sprintf("Usage from %s to %s, %s", stamp(window.From), stamp(window.To), who)}
+	for i, u := range list {
+		if i == reportLines {
+			lines = append(lines, fmt.Sprintf("and %d more", len(list)-i))
+			break
+		}
+		line := fmt.Sprintf("%s: %.0f GPU-hours", cmp.Or(u.Name, "unknown"), u.GPUHours)
+		if known := window.KnownHours(); known > 0 {
+			line += fmt.Sprintf(" (%.0f %%)", 100*min(1, u.GPUHours/known))
+		}
+		line += fmt.Sprintf(", %.0f idle", u.IdleHours)
+		if cost, _ := g.opt.About.Energy.Of(u.EnergyKWh); cost != nil {
+			line += fmt.Sprintf(", %.2f %s", *cost, g.opt.About.Energy.Currency)
+		}
+		lines = append(lines, snapshot.Text(line, snapshot.MaxTextBytes))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -9,6 +9,7 @@ import (
 	"gpuboard/internal/board"
 	"gpuboard/internal/events"
 	"gpuboard/internal/snapshot"
+	"gpuboard/sitegen/render"
 )
 
 func TestSummary(t *testing.T) {
@@ -83,3 +84,38 @@ In the last 24 h: 2 gpu-lost`
 }
 
 func using(n float64) board.Holding { return board.Holding{Used: n} }
+
+// A report has the hours, share, idle hours and cost of the page of the past: by team, or by person where there are none.
+func TestReport(t *testing.T) {
+	end := time.Date(2026, 11, 23, 7, 0, 0, 0, time.UTC)
+	use := func(hours, idle, kwh float64) render.Use {
+		return render.Use{GPUHours: hours, IdleHours: idle, EnergyKWh: kwh}
+	}
+	past := &render.FleetPast{}
+	for i := range past.Windows {
+		past.Windows[i] = render.Window{From: end.AddDate(0, 0, -i), To: end, Hosts: []render.PastHost{{KnownHours: 150}, {KnownHours: 50}},
+			Users: []render.UserPast{{Name: "kai", Use: use(80, 4, 30)}, {Use: use(20, 0, 10)}}}
+	}
+	past.Windows[1].Teams = []render.UserPast{{Name: "speech", Use: use(20, 20, 4)}, {Name: "vision", Use: use(80, 4, 30)}}
+	g := &Generator{fleet: &fleetFile{Past: past}}
+	g.opt.About = render.Site{Zone: time.FixedZone("CET", 3600), Energy: render.Energy{Price: 0.3, Currency: "EUR"}}
+	for _, c := range []struct {
+		of, want string
+		privacy  board.Privacy
+	}{
+		{"weekly", "Usage from 2026-11-22 08:00 to 2026-11-23 08:00, by team\n" +
+			"speech: 20 GPU-hours (10 %), 20 idle, 1.20 EUR\nvision: 80 GPU-hours (40 %), 4 idle, 9.00 EUR", board.Privacy{Users: board.UsersFull}},
+		{"monthly", "Usage from 2026-11-21 08:00 to 2026-11-23 08:00, by person\n" +
+			"kai: 80 GPU-hours (40 %), 4 idle, 9.00 EUR\nunknown: 20 GPU-hours (10 %), 0 idle, 3.00 EUR", board.Privacy{Users: board.UsersFull}},
+		{"weekly", "Usage from 2026-11-22 08:00 to 2026-11-23 08:00, by person\n" +
+			"k.: 80 GPU-hours (40 %), 4 idle, 9.00 EUR\nunknown: 20 GPU-hours (10 %), 0 idle, 3.00 EUR", board.Privacy{Users: board.UsersInitials}},
+	} {
+		if got := g.usage(c.of, c.privacy); got != c.want {
+			t.Errorf("%s: %q\nwant %q", c.of, got, c.want)
+		}
+	}
+	g.opt.About.Energy = render.Energy{}
+	if got := g.usage("weekly", board.Privacy{Users: board.UsersFull}); strings.Contains(got, "EUR") {
+		t.Errorf("nobody said what energy costs: %q", got)
+	}
+}

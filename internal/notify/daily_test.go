@@ -27,7 +27,7 @@ func days(t *testing.T, zone *time.Location, daily string, from, to time.Time, s
 			t.Fatal(trouble)
 		}
 		for _, m := range r.got[before:] {
-			if m.Kind != "daily-summary" || m.Text != "3 of 8 GPUs are free" {
+			if m.Kind != "daily-summary" || m.Text != "daily: 3 of 8 GPUs are free" {
 				t.Errorf("message %+v", m)
 			}
 			at = append(at, now.In(zone).Format("01-02 15:04 MST"))
@@ -77,4 +77,46 @@ func TestSummaryRespectsTheRateLimit(t *testing.T) {
 	c.Deliver(t.Context(), now)
 	c.Deliver(t.Context(), now.Add(time.Minute))
 	wantIDs(t, r, append(idsOf(several(0, 3)), "daily/2026-11-20", event(3).ID, event(4).ID)...)
+}
+
+// A report comes once for each Monday or first of a month, also late, and not for the time before the hook has one.
+func TestReportsOnceAPeriod(t *testing.T) {
+	paris := need.Zone(t, "Europe/Paris")
+	for report, want := range map[string]string{
+		"weekly":  "[11-16 08:00 weekly-report 11-23 08:00 weekly-report 12-01 00:00 weekly-report 12-07 08:00 weekly-report]",
+		"monthly": "[12-01 08:00 monthly-report]",
+	} {
+		r, dir := newReceiver(t), t.TempDir()
+		h := hook("a", r.URL)
+		h.Report, h.Events = report, []string{}
+		var got []string
+		for now := time.Date(2026, 11, 10, 0, 0, 0, 0, paris); now.Month() < 12 || now.Day() < 12; now = now.Add(time.Hour) {
+			if now.Month() == 11 && now.Day() == 30 {
+				continue // the web host is off on that Monday
+			}
+			c, err := New(Options{Outbox: filepath.Join(dir, "outbox.json"), Hooks: []Hook{h}, Zone: paris})
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := len(r.got)
+			accept(t, c, now)
+			if trouble := c.Deliver(t.Context(), now); len(trouble) != 0 {
+				t.Fatal(trouble)
+			}
+			for _, m := range r.got[before:] {
+				if m.Text != report+": 3 of 8 GPUs are free" {
+					t.Errorf("message %+v", m)
+				}
+				got = append(got, now.Format("01-02 15:04 ")+string(m.Kind))
+			}
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("%s: %v\nwant %s", report, got, want)
+		}
+	}
+	for _, bad := range []Hook{{Name: "a", Kind: Command, Command: []string{"x"}, Report: "yearly"}, {Name: "a", Kind: Mail, From: "b@lab.example", To: []string{ToPeople}, Report: "weekly"}} {
+		if _, err := New(Options{Hooks: []Hook{bad}}); err == nil {
+			t.Errorf("%+v is accepted", bad)
+		}
+	}
 }

@@ -26,7 +26,7 @@ func messageID(h *Hook, m message) string {
 // letter is the text of a mail.
 func (m message) letter() string {
 	text := m.Text
-	if m.Kind != "several" && m.Kind != "daily-summary" && m.Kind != "test" {
+	if len(m.Events) == 1 {
 		text += "\n\nat " + m.At.UTC().Format("2006-01-02 15:04:05 UTC")
 	}
 	if m.URL != "" {

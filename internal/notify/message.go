@@ -17,7 +17,7 @@ const (
 )
 
 // A message is what is sent to one hook at once. With one event it has its fields. Its kind
-// is "several" for several, and else "daily-summary" or "test".
+// is "several" for several, and else "daily-summary", "weekly-report", "monthly-report" or "test".
 type message struct {
 	events.Event
 	Text    string         `json:"text"` // complete, several lines
@@ -84,7 +84,11 @@ func (c *Notifier) clock(t, now time.Time) string {
 }
 
 func (c *Notifier) summaryMessage(it item, dropped int) message {
-	m := c.message(it.ID, "daily-summary", it.Accepted)
+	kind := events.Kind("daily-summary")
+	if of, _, _ := strings.Cut(it.ID, "/"); of != "daily" {
+		kind = events.Kind(of + "-report")
+	}
+	m := c.message(it.ID, kind, it.Accepted)
 	m.Dropped = dropped
 	m.Text = it.Text
 	if len(m.Text) > maxTextBytes {

@@ -104,6 +104,8 @@ type Hook struct {
 	PerMinute int
 	// Daily is the local time of a summary, "08:30"; "" for none.
 	Daily string
+	// Report is weekly or monthly: who used how much, on Mondays or on the first of a month, at Daily or 08:00.
+	Report string
 	// Not is the local time of day in which nothing is sent, "20:00-08:00"; "" for none.
 	Not string
 }
@@ -159,6 +161,9 @@ func (h *Hook) check() error {
 	if err := h.checkNot(); err != nil {
 		return err
 	}
+	if h.Report != "" && h.Report != "weekly" && h.Report != "monthly" {
+		return fmt.Errorf("report: %q is neither weekly nor monthly", h.Report)
+	}
 	for _, p := range slices.Concat(h.Events, h.Hosts) {
 		if _, err := path.Match(p, ""); err != nil {
 			return fmt.Errorf("%q is not a pattern", p)
@@ -184,8 +189,8 @@ func (h *Hook) check() error {
 		to := slices.Clone(h.To)
 		if h.toPeople() {
 			to = nil
-			if h.Daily != "" {
-				return errors.New("daily concerns nobody: mail goes to the people whom events concern")
+			if h.Daily != "" || h.Report != "" {
+				return errors.New("daily and report concern nobody: mail goes to the people whom events concern")
 			}
 		}
 		for _, a := range append(to, h.From) {
@@ -221,10 +226,10 @@ func matches(patterns []string, s string) bool {
 	})
 }
 
-// Accept writes events to the outbox, each id once, and queues the daily summary when
-// it is due. summary is called at most once, and only then. After an error no event
-// counts as accepted: pass the same events again.
-func (c *Notifier) Accept(fresh []events.Event, summary func() string, now time.Time) error {
+// Accept writes events to the outbox, each id once, and queues the daily, weekly and monthly texts when they are due.
+// text makes each of these at most once, and only then. After an error no event counts as accepted: pass the same
+// events again.
+func (c *Notifier) Accept(fresh []events.Event, text func(of string) string, now time.Time) error {
 	box, err := c.load()
 	if err != nil && !errors.Is(err, errForgotten) {
 		return err
@@ -238,7 +243,13 @@ func (c *Notifier) Accept(fresh []events.Event, summary func() string, now time.
 	for _, id := range box.Seen {
 		seen[id] = true
 	}
-	text := ""
+	texts := map[string]string{}
+	due := func(q *queue, of, day string) {
+		if texts[of] == "" && text != nil {
+			texts[of] = text(of)
+		}
+		q.add(item{ID: of + "/" + day, Accepted: now, Text: texts[of]})
+	}
 	for i := range c.opt.Hooks {
 		h := &c.opt.Hooks[i]
 		q := box.Hooks[h.Name]
@@ -262,11 +273,14 @@ func (c *Notifier) Accept(fresh []events.Event, summary func() string, now time.
 			}
 		}
 		if h.Daily != "" && c.dailyDue(h, now) && c.day(now) > q.Day {
-			if text == "" && summary != nil {
-				text = summary()
-			}
 			q.Day = c.day(now)
-			q.add(item{ID: "daily/" + q.Day, Accepted: now, Text: text})
+			due(q, "daily", q.Day)
+		}
+		if day := c.reportDay(h, now); h.Report != "" && day > q.Report {
+			if q.Report != "" { // there is none for the time before the hook has one
+				due(q, h.Report, day)
+			}
+			q.Report = day
 		}
 		q.expire(now)
 	}
@@ -286,6 +300,18 @@ func (c *Notifier) day(now time.Time) string { return now.In(c.opt.Zone).Format(
 // clock change skips that time has a summary, and one on which it occurs twice only one.
 func (c *Notifier) dailyDue(h *Hook, now time.Time) bool {
 	return h.Daily != "" && now.In(c.opt.Zone).Format("15:04") >= h.Daily
+}
+
+// reportDay is the local day on which the last report of a hook was due.
+func (c *Notifier) reportDay(h *Hook, now time.Time) string {
+	day := now.In(c.opt.Zone)
+	if day.Format("15:04") < cmp.Or(h.Daily, "08:00") {
+		day = day.AddDate(0, 0, -1)
+	}
+	if h.Report == "monthly" {
+		return day.Format("2006-01") + "-01"
+	}
+	return day.AddDate(0, 0, -(int(day.Weekday())+6)%7).Format(time.DateOnly)
 }
 
 // A State is that of one hook, or without a name that of the outbox.

@@ -104,7 +104,7 @@ func carrier(t *testing.T, dir string, hooks ...Hook) *Notifier {
 
 func accept(t *testing.T, c *Notifier, now time.Time, list ...events.Event) {
 	t.Helper()
-	if err := c.Accept(list, func() string { return "3 of 8 GPUs are free" }, now); err != nil {
+	if err := c.Accept(list, func(of string) string { return of + ": 3 of 8 GPUs are free" }, now); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -30,6 +30,7 @@ type queue struct {
 	Refused bool        `json:"refused,omitempty"`
 	Dropped int         `json:"dropped,omitempty"` // since the last message
 	Day     string      `json:"day,omitempty"`     // of the last summary, in the site's zone
+	Report  string      `json:"report,omitempty"`  // the day of the last report
 	// Began is when the last delivery began. It is written before the delivery: where that
 	// fails, the result could not be written either, and the message would be sent again.
 	Began time.Time `json:"began,omitzero"`

@@ -270,7 +270,7 @@ func (v *view) newWindow(i int, w *render.Window) templates.Window {
 // window is who used how much in some days.
 func (v *view) window(i int, w *render.Window) templates.Window {
 	out := v.newWindow(i, w)
-	known := knownHours(w)
+	known := w.KnownHours()
 	var all render.Use
 	for j := range w.Users {
 		all = all.Add(w.Users[j].Use)
@@ -336,13 +336,6 @@ func (v *view) uses(list []render.UserPast, known float64) (lines []templates.Us
 	return lines
 }
 
-func knownHours(w *render.Window) (hours float64) {
-	for i := range w.Hosts {
-		hours += w.Hosts[i].KnownHours
-	}
-	return hours
-}
-
 // shareOf is a part of the known hours in per cent; "" if there are none.
 func shareOf(hours, known float64) string {
 	if known <= 0 {
@@ -383,7 +376,7 @@ func (v *view) pastUse(f *render.FleetPast) map[string][]templates.Window {
 	uses := map[string][]templates.Window{}
 	for i := range f.Windows {
 		w := &f.Windows[i]
-		known := knownHours(w)
+		known := w.KnownHours()
 		for _, u := range w.Users {
 			line := v.newWindow(i, w)
 			line.Users = []templates.Use{v.use(u.Name, u.Use, known, 0)}

@@ -183,6 +183,14 @@ type PastHost struct {
 // could not be read.
 func (h *PastHost) UnknownHours() float64 { return max(0, h.KnownHours-h.GPUHours-h.FreeHours) }
 
+// KnownHours are the GPU-hours of which something is known.
+func (w *Window) KnownHours() (hours float64) {
+	for i := range w.Hosts {
+		hours += w.Hosts[i].KnownHours
+	}
+	return hours
+}
+
 // WindowNames are the windows in addresses and data files.
 func WindowNames() [Spans]string { return [Spans]string{"today", "7d", "30d", "1y"} }
 
