@@ -108,7 +108,7 @@ func TestNotifyPage(t *testing.T) {
 	}
 	var stdout, stderr bytes.Buffer
 	code := cli.Main([]string{"notify", "--config", config, "--state", dir}, nil, &stdout, &stderr)
-	want := "chat (https://chat.example.org/…): 0 waiting\nadmins (admins@lab.example.org): 0 waiting\nlights (/usr/local/bin/lights): 0 waiting\n"
+	want := "chat (https://chat.example.org/…): 0 waiting\nadmins (admins@lab.example.org): 0 waiting\nmembers (people): 0 waiting\nlights (/usr/local/bin/lights): 0 waiting\n"
 	if code != 0 || stdout.String() != want || stderr.Len() > 0 {
 		t.Errorf("exit %d\n%s%s\nwant\n%s", code, stdout.String(), stderr.String(), want)
 	}
