@@ -205,7 +205,7 @@ type announcer struct {
 }
 
 // Accept takes events durably.
-func (n announcer) Accept(fresh []events.Event, summary func() string, now time.Time) error {
+func (n announcer) Accept(fresh []events.Event, summary func(of string) string, now time.Time) error {
 	if n.notifier == nil {
 		return nil
 	}
