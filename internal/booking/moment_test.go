@@ -142,6 +142,16 @@ func TestTimesAsPeopleSayThem(t *testing.T) {
 	}
 }
 
+// "18h" is a time of day behind a date, and a length of time where one is asked for.
+func TestHoursThatMeanTwoThings(t *testing.T) {
+	for said, want := range map[string]string{"18h": "18:00", " 6H ": "06:00", "24h": "24:00", "48h": "", "1.5h": "",
+		"18h30": "", "2d": "", "in 18h": "", "+6h": "", "18:00": "", "": "", "h": ""} {
+		if clock, both := HourOrLength(said); clock != want || both != (want != "") {
+			t.Errorf("%q: %q, %v; want %q", said, clock, both, want)
+		}
+	}
+}
+
 func TestNever(t *testing.T) {
 	for _, s := range []string{"never", " Never "} {
 		end, note, err := ParseUntil(s, time.Time{}, at(t, friday), paris(t))

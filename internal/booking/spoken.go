@@ -5,6 +5,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -72,6 +73,17 @@ func written(said string, now time.Time, end bool) (string, error) {
 		return strings.TrimSpace(day + " " + rest), nil
 	}
 	return dated, err
+}
+
+// HourOrLength reports whether a text such as "18h" can mean a time of day, as it does behind a date, and a length of
+// time; clock is that time of day.
+func HourOrLength(s string) (clock string, ambiguous bool) {
+	hour, isHours := strings.CutSuffix(strings.ToLower(strings.TrimSpace(s)), "h")
+	n, err := strconv.Atoi(hour)
+	if !isHours || err != nil || len(hour) > 2 || hour[0] == '+' || n < 0 || n > 24 {
+		return "", false
+	}
+	return fmt.Sprintf("%02d:00", n), true
 }
 
 // hours turns "6pm" and "18 uhr" into 18:00. What is no hour of such a clock stays as it is.

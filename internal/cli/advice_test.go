@@ -454,7 +454,7 @@ func TestAFullDiskSaysWhatIsDone(t *testing.T) {
 		said, file string
 	}{
 		{[]string{"book", "gpu01:0", "--until", "2026-11-22"}, "gpu01:0 booked for ada", `"0": `},
-		{[]string{"book", "--extend", "gpu01:0", "--until", "2026-11-23"}, "gpu01:0 extended for ada", `"2026-11-24 00:00`},
+		{[]string{"extend", "gpu01:0", "--until", "2026-11-23"}, "gpu01:0 extended for ada", `"2026-11-24 00:00`},
 		{[]string{"release", "gpu01:0"}, "gpu01:0 released for ada", `"2026-11-20 10:42`},
 		{keep, "gpu01:3 stays for ada", `"2026-11-25 00:00 +01:00`},
 	} {

@@ -82,9 +82,9 @@ func (a *app) availableCommand() *cobra.Command {
 	w.flags(c)
 	c.Flags().IntVarP(&w.limit, "limit", "l", 0, "print at most `NUMBER` GPUs (default: all)")
 	c.Flags().BoolVar(&w.Booked, "booked-only", false, "only GPUs that you have booked now, for programs that start jobs")
-	c.Flags().StringVar(&w.maxUsed, "max-used", "", "also print GPUs in use whose used memory is at most this share, such as `20%` (default: free GPUs only)")
+	c.Flags().StringVar(&w.maxUsed, "max-used", "", "also GPUs of whose memory at most `20%` is used (default: free GPUs only)")
 	c.Flags().StringVar(&w.shape, "format", "indices", "`FORMAT`: indices, uuids, or env (both variables that CUDA needs)")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
 	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"indices", "uuids", "env"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -110,7 +110,7 @@ func (w *wanted) count(n int) string {
 func (w *wanted) flags(c *cobra.Command) {
 	c.Flags().BoolVar(&w.MIG, "mig", false, "MIG slices, and not whole GPUs")
 	c.Flags().StringVar(&w.minMemory, "min-memory", "", "only GPUs with at least this `MEMORY`, such as 40G (as vendors count) or 40Gi")
-	c.Flags().StringVar(&w.Order, "order", "index", "`ORDER` of preference: index, memory (most free first) or power (highest limit first)")
+	c.Flags().StringVar(&w.Order, "order", "index", "prefer by `ORDER`: index, memory or power (most free memory or highest limit first)")
 	c.Flags().StringVar(&w.user, "user", "", "the `NAME` you book under (default: booking.name, else your login name)")
 	_ = c.RegisterFlagCompletionFunc("order", cobra.FixedCompletions([]string{"index", "memory", "power"}, cobra.ShellCompDirectiveNoFileComp))
 }

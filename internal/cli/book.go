@@ -24,7 +24,6 @@ import (
 type bookRequest struct {
 	length, until, from   string
 	name, comment, kind   string
-	extend                string
 	gpus                  int
 	pick                  wanted
 	force, dryRun, asJSON bool
@@ -40,8 +39,8 @@ type bookRequest struct {
 func (a *app) bookCommand() *cobra.Command {
 	var r bookRequest
 	c := &cobra.Command{
-		Use: "book [HOST[:GPU[,GPU]]…]", Short: "book GPUs, or extend a booking", GroupID: groupUse,
-		SuggestFor: []string{"extend", "reserve"},
+		Use: "book [HOST[:GPU[,GPU]]…]", Short: "book GPUs", GroupID: groupUse,
+		SuggestFor: []string{"reserve"},
 		Long: "book adds a booking to comments.json on the web host; the rest of the file stays as it is.\n" +
 			"On other machines, set booking.ssh: book then runs on the web host by ssh. HOST alone books\n" +
 			"the whole host. GPU is an index, a range such as 0-3, or a UUID. With --gpus it chooses free\n" +
@@ -52,8 +51,7 @@ func (a *app) bookCommand() *cobra.Command {
 			"these jobs and no others. --over-running alone books over those that run now.\n" + exitStatus,
 		Example: "  gpuboard book --gpus 1 --for 2h\n  gpuboard book gpu01:0,1 --for 2d6h --comment \"camera ready\"\n" +
 			"  gpuboard book gpu02 --from \"mon 08:00\" --until \"mon 18:00\" --kind maintenance\n" +
-			"  gpuboard book --gpus 2 --model a100 --min-memory 40G --until \"fri 18:00\"\n" +
-			"  gpuboard book --extend gpu01:0 --for 1d",
+			"  gpuboard book --gpus 2 --model a100 --min-memory 40G --until \"fri 18:00\"",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			if done, err := a.onWebHost(c, cfg, args); done {
 				return err
@@ -80,32 +78,23 @@ func (a *app) bookCommand() *cobra.Command {
 			if err := e.misplaced(&r, args); err != nil {
 				return err
 			}
-			if r.extend != "" {
-				return e.extend(c.Context(), &r)
-			}
 			return e.book(c.Context(), &r, args)
 		}),
 	}
 	a.flags(c, bookingKeys()...)
-	c.Flags().StringVar(&r.length, "for", "", "`LENGTH` of the booking, such as 2d6h; with --extend, how much longer")
-	c.Flags().StringVar(&r.until, "until", "", "end `TIME`, such as \"2026-11-23 18:00\", \"fri 18:00\" or tomorrow; never: open-ended")
+	c.Flags().StringVar(&r.length, "for", "", "`LENGTH` of the booking, such as 2d6h")
 	c.Flags().StringVar(&r.from, "from", "", "start `TIME` (default: now)")
-	c.Flags().StringVar(&r.name, "name", "", "book for this `NAME` (default: booking.name, else your login name)")
+	r.commonFlags(c)
 	c.Flags().StringVar(&r.comment, "comment", "", "`TEXT` that is shown beside the booking")
 	c.Flags().StringVar(&r.kind, "kind", "", "`KIND`: booking, or maintenance to drain a host or GPU")
-	c.Flags().StringVar(&r.extend, "extend", "", "move the end of your booking `WHICH`, named by its id or by HOST:GPU")
 	c.Flags().IntVar(&r.gpus, "gpus", 0, "book this `NUMBER` of free GPUs, wherever they are")
-	c.Flags().StringVar(&r.pick.Model, "model", "", "with --gpus: only models whose name contains this `TEXT`")
+	c.Flags().StringVar(&r.pick.Model, "model", "", "with --gpus: only models with this `TEXT` in their name")
 	c.Flags().StringVar(&r.pick.minMemory, "min-memory", "", "with --gpus: only GPUs with at least this `MEMORY`, such as 40G (as vendors count) or 40Gi")
 	c.Flags().BoolVar(&r.pick.MIG, "mig", false, "with --gpus: MIG slices, and not whole GPUs")
 	c.Flags().BoolVar(&r.oneHost, "same-host", false, "with --gpus: all of them on one host")
-	c.Flags().StringVar(&r.overRunning, "over-running", "", "book GPUs that others are using now; with `JOBS`, as a refusal has it, over these and no others")
+	c.Flags().StringVar(&r.overRunning, "over-running", "", "book GPUs in use (`JOBS`: over these and no others, as a refusal shows them)")
 	c.Flags().Lookup("over-running").NoOptDefVal = overNow
 	c.Flags().BoolVar(&r.force, "force", false, "book despite other bookings, and GPUs that the board does not know")
-	c.Flags().BoolVar(&r.dryRun, "dry-run", false, "show the change to the file without making it")
-	c.Flags().BoolVar(&r.asJSON, "json", false, "print JSON")
-	c.Flags().StringVar(&r.at, "now", "", "pretend that it is this `TIME` (RFC 3339)")
-	_ = c.Flags().MarkHidden("now")
 	_ = c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions([]string{"booking", "maintenance"}, cobra.ShellCompDirectiveNoFileComp))
 	c.ValidArgsFunction = a.completeHosts
 	return c
@@ -118,13 +107,7 @@ func (r *bookRequest) check(c *cobra.Command, args []string) error {
 	const which = "gpuboard book gpu01:0 --for 2d; or --gpus 2 to have free ones picked"
 	picking := c.Flags().Changed("gpus")
 	switch {
-	case r.length != "" && r.until != "":
-		return failure.Usage("", "--for and --until both say when it ends: give one of them")
-	case r.extend != "" && (len(args) > 0 || picking || r.from != "" || r.kind != "" || r.comment != ""):
-		return failure.Usage("gpuboard book --extend gpu01:0 --for 1d", "--extend moves the end of a booking, and takes --for or --until beside it")
-	case r.extend != "" && r.length == "" && r.until == "":
-		return failure.Usage("gpuboard book --extend "+r.extend+" --for 1d", "how long? give --for or --until")
-	case r.extend == "" && len(args) == 0 && !picking:
+	case len(args) == 0 && !picking:
 		return failure.Usage(which, "what is to be booked?")
 	case picking && r.gpus < 1:
 		return failure.Usage(which, "--gpus: at least 1, not %d", r.gpus)
@@ -133,10 +116,8 @@ func (r *bookRequest) check(c *cobra.Command, args []string) error {
 	case !slices.Contains([]string{"", string(booking.Reserved), string(booking.Maintenance)}, r.kind):
 		return failure.Usage("", "--kind: %q is neither booking nor maintenance", r.kind)
 	}
-	if r.length != "" {
-		if _, err := booking.ParseDuration(r.length); err != nil {
-			return failure.Usage("a moment goes with --until", "--for: %w", err)
-		}
+	if err := r.checkEnd(); err != nil {
+		return err
 	}
 	return r.pick.readMemory()
 }
@@ -187,18 +168,6 @@ func (e *editor) book(ctx context.Context, r *bookRequest, args []string) error 
 			}
 		}
 		return e.Book(data, list...)
-	})
-}
-
-func (e *editor) extend(ctx context.Context, r *bookRequest) error {
-	flag := "--until"
-	if r.length != "" {
-		flag = "--for"
-	}
-	return e.finish(ctx, r, "extended", func(data []byte) (booking.Change, error) {
-		c, notes, err := e.Extend(data, r.extend, r.length+r.until) // one of the two
-		e.note(notes...)
-		return c, aboutEnd(err, flag)
 	})
 }
 

@@ -99,7 +99,7 @@ func TestBookings(t *testing.T) {
 	onlyAdded(t, string(example), c.read(), "{},                               // GPU 1: not booked")
 
 	// The alias beside the file is known: adal is ada.
-	c.run(0, "book", "--extend", "gpu01:1", "--for", "1d", "--name", "adal", now)
+	c.run(0, "extend", "gpu01:1", "--for", "1d", "--name", "adal", now)
 	if out, _ := c.run(0, "bookings", "--mine", now); !strings.Contains(out, "Mon 23 Nov 11:42 CET") || strings.Contains(out, "grace  ") {
 		t.Errorf("listed: %s", out)
 	}
@@ -319,9 +319,14 @@ func TestBookUsageErrors(t *testing.T) {
 		{args: "gpu01:0 --model a100", want: "go with --gpus"},
 		{args: "--gpus 0", want: "at least 1"},
 		{args: "--gpus 1 --min-memory lots", want: "is no amount of memory"},
-		{args: "--extend gpu01:0", want: "how long"},
-		{args: "--extend gpu01:0 --for 1d gpu02", want: "takes --for or --until"},
-		{args: "--extend gpu01:0 --for 1d --kind maintenance", want: "takes --for or --until"},
+		{args: "gpu01:0 --for 1d --until fri", want: "both say when it ends"},
+		{args: "gpu01:0 --until 18h", want: `--until: "18h" can mean a time of day and a length of time: write "18:00" or "in 18h"`},
+		{args: "gpu01:0 --from 9h --for 1d", want: `--from: "9h" can mean a time of day and a length of time: write "09:00" or "in 9h"`},
+		{args: "extend gpu01:0", want: "how long"},
+		{args: "extend gpu01:0 --for 1d gpu02", want: `extend takes WHICH: "gpu02" is too much`},
+		{args: "extend gpu01:0 --for 1d --until fri", want: "both say when it ends"},
+		{args: "extend gpu01:0 --until 18h", want: `write "18:00" or "in 18h"`},
+		{args: "extend gpu01:x --for 1d", want: "names no GPU"},
 		{args: "gpu01:0 --now yesterday", want: "RFC 3339"},
 		{args: "gpu01:0 --timezone Mars/Olympus", want: "is not a time zone"},
 		{args: "gpu01:0", env: "GPUBOARD_BOOKING_DEFAULT_DURATION=soon", want: "booking.default_duration from GPUBOARD_BOOKING_DEFAULT_DURATION"},
@@ -333,12 +338,16 @@ func TestBookUsageErrors(t *testing.T) {
 			t.Setenv(name, value)
 		}
 		var out, problems bytes.Buffer
-		code := cli.Main(append([]string{"book"}, strings.Fields(tc.args)...), strings.NewReader(""), &out, &problems)
+		words := strings.Fields(tc.args)
+		if words[0] != "extend" {
+			words = append([]string{"book"}, words...)
+		}
+		code := cli.Main(words, strings.NewReader(""), &out, &problems)
 		if name, _, ok := strings.Cut(tc.env, "="); ok {
 			t.Setenv(name, "")
 		}
 		if code != 2 || !strings.Contains(problems.String(), tc.want) || out.Len() > 0 {
-			t.Errorf("book %s: exit %d, want 2 and %q\n%s%s", tc.args, code, tc.want, out.String(), problems.String())
+			t.Errorf("%s: exit %d, want 2 and %q\n%s%s", tc.args, code, tc.want, out.String(), problems.String())
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "comments.json")); !os.IsNotExist(err) {

@@ -24,7 +24,7 @@ import (
 )
 
 func (a *app) bookingsCommand() *cobra.Command {
-	var name, at, host, before, keep string
+	var name, at, host, user, before, keep string
 	var mineOnly, all, asJSON, asICS, prune, log bool
 	c := &cobra.Command{
 		Use: "bookings", Short: "list the bookings, or move old ones into the archive", GroupID: groupUse, Args: cobra.NoArgs,
@@ -39,7 +39,7 @@ func (a *app) bookingsCommand() *cobra.Command {
 			if done, err := a.onWebHost(c, cfg, args); done {
 				return err
 			}
-			narrowed := mineOnly || all || host != ""
+			narrowed := mineOnly || all || host != "" || user != ""
 			switch {
 			case asJSON && asICS:
 				return failure.Usage("", "--json and --ics are two ways to print the same: give one of them")
@@ -52,14 +52,15 @@ func (a *app) bookingsCommand() *cobra.Command {
 				return failure.Usage("gpuboard bookings --prune --before "+before, "--before goes with --prune")
 			case log && (prune || asJSON || asICS || narrowed):
 				return failure.Usage("gpuboard bookings --log", "--log takes no flag beside it")
-			case prune && (asJSON || asICS || mineOnly || host != ""):
+			case prune && (asJSON || asICS || narrowed):
 				return failure.Usage("gpuboard bookings --prune --before 30d", "--prune takes no flag but --before")
 			}
 			if host != "" {
-				var err error
-				if host, err = snapshot.ParseHost(host); err != nil {
+				patterns, err := hostPatterns([]string{host})
+				if err != nil {
 					return failure.Usage("", "--host: %w", err)
 				}
+				host = patterns[0]
 			}
 			e, err := a.editor(cfg, name, at)
 			if err != nil {
@@ -83,7 +84,8 @@ func (a *app) bookingsCommand() *cobra.Command {
 				problems = append(problems, booking.Check(cal, e.Fleet, e.Now)...)
 			}
 			list := slices.DeleteFunc(slices.Clone(cal.Bookings), func(b booking.Booking) bool {
-				return mineOnly && !e.Mine(b) || host != "" && b.Host != host || !all && b.OverAt(e.Now)
+				return mineOnly && !e.Mine(b) || user != "" && !e.Aliases.Mine(user)(b.Name) ||
+					host != "" && !hostMatches(host, b.Host) || !all && b.OverAt(e.Now)
 			})
 			switch {
 			case asJSON:
@@ -99,7 +101,7 @@ func (a *app) bookingsCommand() *cobra.Command {
 			for _, p := range problems {
 				a.complain(p)
 			}
-			if len(list) == 0 && host != "" && e.board != nil && a.missingHosts(e.board, []string{host}) > 0 {
+			if len(list) == 0 && host != "" && e.board != nil && a.missingHosts(e.board, matching(e.board, []string{host})) > 0 {
 				return silent(failure.ExitNoMatch)
 			}
 			if len(problems) > 0 {
@@ -109,14 +111,15 @@ func (a *app) bookingsCommand() *cobra.Command {
 		}),
 	}
 	a.flags(c, append(bookingKeys(), "state")...)
-	c.Flags().StringVar(&name, "name", "", "your `NAME` for --mine (default: booking.name, else your login name)")
+	c.Flags().StringVarP(&name, "name", "n", "", "your `NAME` for --mine (default: booking.name, else your login name)")
 	c.Flags().BoolVar(&mineOnly, "mine", false, "only bookings for you or made by you")
-	c.Flags().StringVar(&host, "host", "", "only bookings of this `HOST`")
+	c.Flags().StringVar(&user, "user", "", "only bookings for this `PERSON`")
+	c.Flags().StringVar(&host, "host", "", "only bookings of this `HOST`, which may have * in it")
 	c.Flags().BoolVar(&all, "all", false, "also bookings that have ended")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
 	c.Flags().BoolVar(&asICS, "ics", false, "print a calendar file")
 	c.Flags().BoolVar(&prune, "prune", false, "move old bookings into comments.archive.json")
-	c.Flags().BoolVar(&log, "log", false, "print the log of changes: who booked, changed and released what")
+	c.Flags().BoolVar(&log, "log", false, "print the log of changes (who booked, changed and released what)")
 	c.Flags().StringVar(&before, "before", "", "with --prune: `AGE` or time before which a booking is old (default 30d)")
 	c.Flags().StringVar(&keep, "keep", "", "after a change of timezone: `WHAT` bookings keep, their times or their words")
 	c.Flags().StringVar(&at, "now", "", "pretend that it is this `TIME` (RFC 3339)")
@@ -211,13 +214,13 @@ func (e *editor) table(w io.Writer, list []booking.Booking) error {
 	if len(list) == 0 {
 		return nil
 	}
-	table := text.Table{Width: math.MaxInt, Gap: "  ", Columns: []text.Column{
-		{Title: "HOST"}, {Title: "GPU"}, {Title: "NAME"}, {Title: "FROM"}, {Title: "UNTIL"},
-		{}, {Title: "ID"}, {Title: "COMMENT"},
+	table := text.Table{Width: e.app.width(math.MaxInt), Gap: "  ", More: "…", Columns: []text.Column{
+		{Title: "HOST"}, {Title: "GPU", Least: 14}, {Title: "NAME", Least: 12}, {Title: "FROM"}, {Title: "UNTIL"},
+		{}, {Title: "ID"}, {Title: "COMMENT", Least: 20},
 	}}
 	var rows [][]string
 	for _, b := range list {
-		gpu := text.Cut(b.Target.String(), 14)
+		gpu := b.Target.String()
 		if b.Target.All {
 			gpu = "all"
 		}
@@ -226,8 +229,8 @@ func (e *editor) table(w io.Writer, list []booking.Booking) error {
 			who = strings.TrimSpace("maintenance " + b.Name)
 		}
 		row := []string{
-			b.Host, gpu, text.Cut(who, 24), e.date(b.From, ""), e.date(b.Until, "open end"),
-			e.left(b), b.ID, snapshot.Text(b.Comment, 200),
+			b.Host, gpu, who, e.date(b.From, ""), e.date(b.Until, "open end"),
+			e.left(b), b.ID, snapshot.Text(b.Comment, booking.MaxCommentBytes),
 		}
 		for i := range row {
 			row[i] = failure.Printable(row[i])
@@ -236,6 +239,7 @@ func (e *editor) table(w io.Writer, list []booking.Booking) error {
 	}
 
 	table.Fit(rows)
+	table.Width = math.MaxInt // what did not shrink enough is for the terminal to wrap: an ID is never cut
 	out := table.Titles() + "\n"
 	for _, row := range rows {
 		out += table.Line("", row...) + "\n"

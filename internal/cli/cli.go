@@ -42,6 +42,7 @@ type app struct {
 	getenv         func(string) string
 	args           []string
 	demonstration  *demonstration // that runs the command; nil for none
+	helpAll        helpAll
 }
 
 // A Process is one run of the program, with what it has of its surroundings. Args are without the program's name.
@@ -166,6 +167,8 @@ func (a *app) root() *cobra.Command {
 	root.SetHelpCommandGroupID(groupSetup)
 	root.SetCompletionCommandGroupID(groupSetup)
 	root.PersistentFlags().String("config", "", "the configuration `FILE` (GPUBOARD_CONFIG; default ./gpuboard.yml, then /etc/gpuboard/gpuboard.yml)")
+	root.PersistentFlags().Var(&a.helpAll, "help-all", "all of the help: its text, exit statuses and settings")
+	root.PersistentFlags().Lookup("help-all").NoOptDefVal = "true"
 	root.AddCommand(a.commands()...)
 	root.InitDefaultHelpCmd()
 	if help, _, err := root.Find([]string{"help"}); err == nil {
@@ -182,7 +185,7 @@ func (a *app) commands() []*cobra.Command {
 		a.collectCommand(), a.containersCommand(), a.publishCommand(), a.runCommand(), a.checkCommand(),
 		a.registerCommand(), a.deregisterCommand(), a.notifyCommand(),
 		a.generateCommand(), a.acceptCommand(), a.serveCommand(), a.receiveCommand(),
-		a.listCommand(), a.availableCommand(), a.statusCommand(), a.waitCommand(), a.bookCommand(), a.releaseCommand(), a.bookingsCommand(), a.mineCommand(),
+		a.listCommand(), a.availableCommand(), a.statusCommand(), a.waitCommand(), a.bookCommand(), a.extendCommand(), a.releaseCommand(), a.bookingsCommand(), a.mineCommand(),
 		a.demoCommand(), a.initCommand(), a.doctorCommand(), a.mcpCommand(), a.versionCommand(),
 	}
 }
@@ -258,9 +261,10 @@ func (a *app) flags(c *cobra.Command, names ...string) {
 		}
 		if k.Kind == config.Boolean {
 			c.Flags().Bool(k.Flag(), k.Default == "true", usage)
-			continue
+		} else {
+			c.Flags().String(k.Flag(), k.DefaultHere(a.getenv), usage)
 		}
-		c.Flags().String(k.Flag(), k.DefaultHere(a.getenv), usage)
+		_ = c.Flags().SetAnnotation(k.Flag(), settingOf, []string{k.Name})
 	}
 }
 
@@ -329,7 +333,7 @@ func (a *app) versionCommand() *cobra.Command {
 			return writeJSON(a.stdout, v)
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
 	return c
 }
 

@@ -90,25 +90,79 @@ func TestDiffLines(t *testing.T) {
 }
 
 func TestHelpFitsOneScreen(t *testing.T) {
-	help := rootHelp(Root())
-	if lines := strings.Count(help, "\n"); lines > 24 {
-		t.Errorf("help has %d lines, and a terminal has 24", lines)
-	}
-	for line := range strings.Lines(help) {
-		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
-			t.Errorf("a line of help has %d characters: %s", n, line)
+	root := Root()
+	help := rootHelp(root)
+	fits(t, "gpuboard", help)
+	for _, c := range root.Commands() {
+		fits(t, c.Name(), commandHelp(c))
+		for _, sub := range c.Commands() {
+			fits(t, sub.CommandPath(), commandHelp(sub))
 		}
-	}
-	for _, c := range Root().Commands() {
 		name := c.Name()
 		if name == "help" || name == "completion" {
 			continue
 		}
-		if !strings.Contains(help, " "+name+" ") {
+		if !slices.Contains(strings.Fields(help), name) {
 			t.Errorf("help does not list %s", name)
 		}
 		if !strings.HasPrefix(commandHelp(c), "  ") || !strings.Contains(strings.SplitN(commandHelp(c), "\n", 2)[0], name) {
 			t.Errorf("help of %s does not begin with an example:\n%.200s", name, commandHelp(c))
+		}
+	}
+}
+
+func fits(t *testing.T, name, help string) {
+	t.Helper()
+	if lines := strings.Count(help, "\n"); lines > screenLines {
+		t.Errorf("help of %s has %d lines, and a terminal has %d:\n%s", name, lines, screenLines, help)
+	}
+	for line := range strings.Lines(help) {
+		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > screenWidth {
+			t.Errorf("a line of the help of %s has %d characters: %s", name, n, line)
+		}
+	}
+}
+
+// What --help leaves out, --help-all has: the text, the exit statuses, every flag with all of its meaning.
+func TestHelpAllLeavesNothingOut(t *testing.T) {
+	for _, c := range Root().Commands() {
+		if c.Name() == "help" || c.Name() == "completion" {
+			continue
+		}
+		all := ask(t, time.Now(), c.Name(), "--help-all")
+		if all.code != 0 || all.stderr != "" || !strings.Contains(all.stdout, strings.TrimSpace(c.Long)) {
+			t.Errorf("%s --help-all: %d, %s\n%s", c.Name(), all.code, all.stderr, all.stdout)
+		}
+		short := ask(t, time.Now(), c.Name(), "--help")
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			setting := f.Annotations[settingOf] != nil
+			if !f.Hidden && !strings.Contains(all.stdout, " --"+f.Name) {
+				t.Errorf("%s --help-all does not have --%s", c.Name(), f.Name)
+			}
+			if !f.Hidden && !setting && c.LocalFlags().Lookup(f.Name) != nil && f.Name != "help" && !strings.Contains(short.stdout, "--"+f.Name) {
+				t.Errorf("%s --help does not have --%s", c.Name(), f.Name)
+			}
+		})
+	}
+	if got := ask(t, time.Now(), "release", "--force", "--help-all", "--nonsense"); got.code != 0 || !strings.Contains(got.stdout, "EXIT STATUS") {
+		t.Errorf("with other words beside it: %+v", got)
+	}
+}
+
+// A letter means the same in every command.
+func TestShortFlagsMeanOneThing(t *testing.T) {
+	long := map[string]string{}
+	for _, c := range Root().Commands() {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if other := long[f.Shorthand]; f.Shorthand != "" && other != "" && other != f.Name {
+				t.Errorf("-%s is --%s and, with %s, --%s", f.Shorthand, other, c.Name(), f.Name)
+			}
+			long[f.Shorthand] = f.Name
+		})
+		for letter, name := range map[string]string{"n": "name", "j": "json", "w": "watch", "q": "quiet"} {
+			if f := c.LocalFlags().Lookup(name); f != nil && f.Shorthand != letter {
+				t.Errorf("%s --%s has no -%s", c.Name(), name, letter)
+			}
 		}
 	}
 }

@@ -44,7 +44,7 @@ func (a *app) collectCommand() *cobra.Command {
 		}),
 	}
 	a.flags(c, "host", "spool", "nvidia_smi", "nvidia_smi_timeout", "ps")
-	c.Flags().BoolVar(&asJSON, "json", false, "print the snapshot instead of putting it into the spool")
+	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print the snapshot instead of putting it into the spool")
 	return c
 }
 

@@ -41,6 +41,6 @@ func (a *app) doctorCommand() *cobra.Command {
 		}),
 	}
 	a.flags(c, config.NodeAndWebKeys()...)
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
 	return c
 }

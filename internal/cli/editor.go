@@ -237,7 +237,7 @@ func (e *editor) refused(r *booking.Refusal) error {
 	case booking.Already:
 		b := r.Bookings[0]
 		return failure.New(failure.ExitError, fmt.Errorf("%s is booked by %s already: %s", b.Place(), b.Name, e.when(b)),
-			"gpuboard book --extend "+b.Place()+" --until TIME moves its end")
+			"gpuboard extend "+b.Place()+" --until TIME moves its end")
 	case booking.NotYours:
 		b := r.Bookings[0]
 		return failure.New(failure.ExitError, fmt.Errorf("%s is booked by %s, not by %s: %s", b.Place(), b.Name, e.Person, e.when(b)),

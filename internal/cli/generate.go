@@ -88,7 +88,7 @@ func (a *app) generateCommand() *cobra.Command {
 		}),
 	}
 	a.flags(c, config.WebKeys()...)
-	c.Flags().BoolVar(&goOn, "watch", false, "keep running: generate at every interval and whenever something changes")
+	c.Flags().BoolVarP(&goOn, "watch", "w", false, "keep running: generate at every interval and change")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "print what was done")
 	c.Flags().StringVar(&at, "now", "", "pretend that it is this `TIME` (RFC 3339), to look back or ahead")
 	return c

@@ -46,6 +46,6 @@ func (a *app) listCommand() *cobra.Command {
 		}),
 	}
 	a.flags(c, hereKeys()...)
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
 	return c
 }

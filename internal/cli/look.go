@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -111,12 +112,51 @@ func (a *app) completeHosts(c *cobra.Command, args []string, _ string) ([]string
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
+// hostPatterns reads hosts as people type them. In a name, * and ? stand for other characters.
+func hostPatterns(args []string) (patterns []string, err error) {
+	for _, arg := range args {
+		pattern := strings.ToLower(arg)
+		if !strings.ContainsAny(arg, "*?[") {
+			pattern, err = snapshot.ParseHost(arg)
+		} else if _, err = path.Match(pattern, ""); err != nil {
+			err = fmt.Errorf("%q is neither a host nor a pattern of hosts", arg)
+		}
+		if err != nil {
+			return nil, err
+		}
+		patterns = append(patterns, pattern)
+	}
+	return patterns, nil
+}
+
+// matching are the hosts of a board that patterns mean. A pattern that means none stays, so that it is missed.
+func matching(b *board.Board, patterns []string) (hosts []string) {
+	for _, pattern := range patterns {
+		before := len(hosts)
+		for i := range b.Hosts {
+			if hostMatches(pattern, b.Hosts[i].Name) {
+				hosts = append(hosts, b.Hosts[i].Name)
+			}
+		}
+		if len(hosts) == before {
+			hosts = append(hosts, pattern)
+		}
+	}
+	return hosts
+}
+
+func hostMatches(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return ok && err == nil
+}
+
 func (a *app) source(cfg *config.Config) source.Options {
 	return source.Options{Config: cfg, Version: version(), Now: a.now}
 }
 
 func (a *app) look(cfg *config.Config) text.Options {
-	return text.Options{Width: a.width(80), Color: a.colors(), ASCII: !a.unicode(), Zone: cfg.Zone()}
+	width := a.width(0)
+	return text.Options{Width: width, Whole: width == 0, Color: a.colors(), ASCII: !a.unicode(), Zone: cfg.Zone()}
 }
 
 func (a *app) colors() bool {
@@ -148,6 +188,16 @@ func (a *app) width(otherwise int) int {
 		}
 	}
 	return otherwise
+}
+
+// height is how many lines stdout has; 0 where that is not known.
+func (a *app) height() int {
+	f, ok := a.stdout.(*os.File)
+	if !ok {
+		return 0
+	}
+	_, n, _ := term.GetSize(int(f.Fd()))
+	return n
 }
 
 // unicode reports whether the locale can show more than ASCII; an unset one can.

@@ -46,7 +46,7 @@ func (a *app) notifyCommand() *cobra.Command {
 	}
 	a.flags(c, "state", "title", "timezone", "base_url")
 	c.Flags().BoolVar(&test, "test", false, "send one message to each hook")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
 	return c
 }
 

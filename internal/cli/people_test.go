@@ -19,9 +19,11 @@ import (
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/failure"
+	"gpuboard/internal/source"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sitetest"
 	"gpuboard/sitegen/data"
+	"gpuboard/sitegen/text"
 )
 
 // A ran is what one run of the program left.
@@ -292,6 +294,50 @@ func TestStatusFilters(t *testing.T) {
 	if got := ask(t, sitetest.Now, "status", "--from", dir, "--json"); got.stdout != string(sitetest.Site{Busy: []string{"gpu01:0"}, Comments: `{"gpu02": [{"name": "eva", "date": "2026-11-21 10:00"}]}`, Name: "NVIDIA A100 evil"}.Files(t)["api/v1/board.json"]) {
 		t.Errorf("unfiltered it is not the site's own:\n%s", got.stdout)
 	}
+}
+
+// --watch draws over what it has drawn, no more than the terminal shows, and ends with the context.
+func TestStatusIsDrawnAgain(t *testing.T) {
+	for _, c := range []struct {
+		text   string
+		height int
+		want   string
+	}{
+		{"a\nb\n", 0, "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J"},
+		{"a\nb\n", 3, "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J"},
+		{"a\nb\nc\n", 3, "\x1b[Ha\x1b[K\nand 2 more lines\x1b[K\n\x1b[J"},
+	} {
+		if got := screenOf(c.text, c.height); got != c.want {
+			t.Errorf("%q in %d lines: %q, want %q", c.text, c.height, got, c.want)
+		}
+	}
+	dir := t.TempDir()
+	sitetest.Site{Busy: []string{"gpu01:0"}}.Write(t, dir)
+	ctx, end := context.WithCancel(t.Context())
+	drawn := &firstWrite{then: end}
+	a := &app{stdout: drawn, now: func() time.Time { return sitetest.Now }, getenv: func(string) string { return "" }}
+	s, err := source.Open(a.source(settingsOf(t, nil)), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.watchStatus(ctx, s, text.Options{}, []string{"gpu02", "gpu9*"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := drawn.String(); !strings.HasPrefix(got, "\x1b[H") || !strings.Contains(got, "|gpu02") || strings.Contains(got, "|gpu01") ||
+		!strings.Contains(got, "there is no host gpu9*") {
+		t.Errorf("%q", got)
+	}
+}
+
+// A firstWrite calls then after it was written to.
+type firstWrite struct {
+	bytes.Buffer
+	then func()
+}
+
+func (w *firstWrite) Write(p []byte) (int, error) {
+	defer w.then()
+	return w.Buffer.Write(p)
 }
 
 // A spreadsheet takes nothing that others wrote for a formula.

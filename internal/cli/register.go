@@ -70,7 +70,7 @@ func (a *app) registerCommand() *cobra.Command {
 	}
 	a.flags(c, "host", "spool", "nvidia_smi", "nvidia_smi_timeout", "ps", "to", "consul.service",
 		"register.title", "register.group", "register.owner", "register.notes", "register.tags", "register.ssh_host", "register.gpus", "register.ttl")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
 	return c
 }
 
@@ -101,6 +101,6 @@ func (a *app) deregisterCommand() *cobra.Command {
 		}),
 	}
 	a.flags(c, "host", "consul.service")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
 	return c
 }

@@ -53,10 +53,10 @@ func (a *app) releaseCommand() *cobra.Command {
 		}),
 	}
 	a.flags(c, bookingKeys()...)
-	c.Flags().StringVar(&name, "name", "", "release bookings of this `NAME` (default: booking.name, else your login name)")
+	c.Flags().StringVarP(&name, "name", "n", "", "release bookings of this `NAME` (default: booking.name, else your login name)")
 	c.Flags().BoolVar(&force, "force", false, "release somebody else's booking")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "show the change to the file without making it")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
 	c.Flags().StringVar(&at, "now", "", "pretend that it is this `TIME` (RFC 3339)")
 	_ = c.Flags().MarkHidden("now")
 	c.ValidArgsFunction = a.completeHosts

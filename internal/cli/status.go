@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,37 +22,44 @@ import (
 
 func (a *app) statusCommand() *cobra.Command {
 	var from string
-	var detail, asJSON, asCSV bool
+	var detail, asJSON, asCSV, watch bool
 	var filter text.Options
 	c := &cobra.Command{
 		Use: "status [HOST…]", Short: "show the board of the cluster, or of some hosts", GroupID: groupUse,
-		Long: "status shows the board. It reads a site by its URL or directory, or builds the board from a\n" +
+		Long: "status shows the board. HOST may have * and ? in it. status reads a site by its URL or directory, or builds the board from a\n" +
 			"data directory. It compares the board's age with this machine's clock: an old board is\n" +
 			"marked as old, and a very old one counts as unknown. It exits with 5 if nothing matches, and\n" +
 			"with 3 if the board is too old.\n" + exitStatus,
-		Example:           "  gpuboard status\n  gpuboard status --from https://gpu.example.org/\n  gpuboard status --free --model a100\n  gpuboard status gpu01 --detail\n  gpuboard status --user eva --csv",
+		Example:           "  gpuboard status\n  gpuboard status --from https://gpu.example.org/\n  gpuboard status --free --model a100\n  gpuboard status 'gpu0*' --detail\n  gpuboard status --free --watch\n  gpuboard status --user eva --csv",
 		ValidArgsFunction: a.completeHosts,
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
-			if asJSON && asCSV {
+			switch {
+			case asJSON && asCSV:
 				return failure.Usage("", "--json and --csv: one of them")
+			case watch && (asJSON || asCSV):
+				return failure.Usage("gpuboard status --json, as often as it is needed", "--watch is for people, and --json and --csv are for programs")
+			case watch && !a.terminal():
+				return failure.Usage("gpuboard status prints it once: while sleep 20; do gpuboard status; done",
+					"--watch draws on a terminal, and this is none")
 			}
 			look := a.look(cfg)
 			look.Detail, look.Free, look.User, look.Model = detail, filter.Free, filter.User, filter.Model
-			for _, arg := range args {
-				host, err := snapshot.ParseHost(arg)
-				if err != nil {
-					return failure.Usage("", "%w", err)
-				}
-				look.Hosts = append(look.Hosts, host)
+			patterns, err := hostPatterns(args)
+			if err != nil {
+				return failure.Usage("", "%w", err)
 			}
 			s, err := source.Open(a.source(cfg), from)
 			if err != nil {
 				return err
 			}
+			if watch {
+				return a.watchStatus(c.Context(), s, look, patterns)
+			}
 			p, err := s.Read(c.Context())
 			if err != nil {
 				return err
 			}
+			look.Hosts = matching(p.Board, patterns)
 			dead := a.judge(s, p.Board)
 			missing := a.missingHosts(p.Board, look.Hosts)
 			shown := filtered(p, look)
@@ -77,13 +87,59 @@ func (a *app) statusCommand() *cobra.Command {
 	}
 	a.flags(c, sourceKeys()...)
 	sourceFlag(c, &from)
+	c.Flags().BoolVarP(&watch, "watch", "w", false, "show it again and again, until Ctrl-C")
 	c.Flags().BoolVar(&detail, "detail", false, "show each GPU with its processes")
 	c.Flags().BoolVar(&filter.Free, "free", false, "free GPUs only")
 	c.Flags().StringVar(&filter.User, "user", "", "only GPUs that this `PERSON` uses, has booked, or left memory on")
 	c.Flags().StringVar(&filter.Model, "model", "", "only GPUs whose name contains this `TEXT`")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
 	c.Flags().BoolVar(&asCSV, "csv", false, "print CSV for spreadsheets")
 	return c
+}
+
+// watchStatus draws the board on a terminal as often as it is made. It ends with the context.
+func (a *app) watchStatus(ctx context.Context, s *source.Source, look text.Options, patterns []string) error {
+	for first := true; ; first = false {
+		p, err := s.Read(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil && first {
+			return err
+		}
+		every, shown := leastSiteEvery, &bytes.Buffer{}
+		if err != nil {
+			fmt.Fprintf(shown, "%s\n", failure.Printable(err.Error()))
+		} else {
+			now := *a
+			now.stderr = shown
+			now.judge(s, p.Board)
+			look.Hosts = matching(p.Board, patterns)
+			now.missingHosts(p.Board, look.Hosts)
+			look.Width, look.Color = a.width(80), a.colors() && !p.Board.Late(a.now())
+			every = max(every, p.Board.Every())
+			err = text.Status(shown, p.Board, look)
+		}
+		if err == nil || !first {
+			_, err = fmt.Fprint(a.stdout, screenOf(shown.String(), a.height()))
+		}
+		if err != nil {
+			return fmt.Errorf("writing the status: %w", err)
+		}
+		if pause(ctx, every) != nil {
+			return nil
+		}
+	}
+}
+
+// screenOf draws lines over what a terminal shows, as many as it has room for.
+func screenOf(s string, height int) string {
+	lines := strings.Split(strings.TrimSuffix(s, "\n"), "\n")
+	if room := height - 2; room > 0 && len(lines) > room+1 { // the last line is where the cursor waits
+		lines = append(lines[:room:room], fmt.Sprintf("and %d more lines", len(lines)-room))
+	}
+	const home, toEndOfLine, toEndOfScreen = "\x1b[H", "\x1b[K", "\x1b[J"
+	return home + strings.Join(lines, toEndOfLine+"\n") + toEndOfLine + "\n" + toEndOfScreen
 }
 
 func sourceFlag(c *cobra.Command, from *string) {

@@ -107,7 +107,7 @@ func (a *app) waitCommand() *cobra.Command {
 	c.Flags().DurationVar(&every, "every", 30*time.Second, "`DURATION` between two checks, at least 2s for a site elsewhere")
 	c.Flags().StringVar(&book, "book", "", "book them as soon as they are free, for this `LENGTH`, such as 8h")
 	c.Flags().StringVar(&w.shape, "format", "host:index", "`FORMAT`: host:index, or of one host indices, uuids or env")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
 	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"host:index", "indices", "uuids", "env"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("host", a.completeHosts)
 	return c

@@ -93,14 +93,14 @@ func manuals() map[string]manual {
 			case strings.HasPrefix(command, "gpuboard release gpu01"):
 				s.write("srv/gpuboard/data/comments.json", oneBooking)
 				s.typed("gpuboard book gpu01:0,1 --for 1h")
-			case strings.Contains(command, "--extend gpu01:0"):
+			case strings.HasPrefix(command, "gpuboard extend gpu01:0"):
 				s.write("srv/gpuboard/data/comments.json", "{}")
 				s.typed("gpuboard book gpu01:0 --for 1h")
 			}
 		}},
 		"docs/care.md": careManual(),
 		"docs/members.md": {setup: (*sandbox).board, before: func(s *sandbox, command string) {
-			if strings.HasPrefix(command, "gpuboard book --extend") { // the example before it has a name of its own
+			if strings.HasPrefix(command, "gpuboard extend") { // the example before it has a name of its own
 				s.write("srv/gpuboard/data/comments.json", "{}")
 				s.typed("gpuboard book gpu01:4 --for 1h")
 			}

@@ -15,6 +15,7 @@ type Table struct {
 	Edge    string // at both ends of a line; with an edge, a colour fills its cell
 	Color   bool   // whether there are ANSI colours
 	More    string // marks that text was cut; one column wide
+	cut     *bool  // set where text is cut; nil where nobody asks
 }
 
 // A Column is one column of a [Table].
@@ -88,6 +89,9 @@ func (t *Table) Line(color string, cells ...string) string {
 		fill := textPad
 		if c.Right {
 			fill = textRight
+		}
+		if t.cut != nil && render.TextWidth(cell) > c.Width {
+			*t.cut = true
 		}
 		cell = fill(cell, c.Width, t.More)
 		if words := cell; t.Color && c.Painted {

@@ -49,7 +49,9 @@ func (t *textPage) detailHost(h *board.Host, gpus []*board.GPU) {
 	if h.Address != "" && h.Address != h.Name {
 		head += " :: " + t.safe(h.Address)
 	}
-	head = textCut(head+" ", t.width-4, t.more)
+	if head += " "; !t.opt.Whole {
+		head = textCut(head, t.width-4, t.more)
+	}
 	t.line("1", head+strings.Repeat("#", max(0, t.width-render.TextWidth(head))))
 	last := "never"
 	if !h.SnapshotAt.IsZero() {
@@ -95,6 +97,7 @@ func (t *textPage) detailGPU(h *board.Host, g *board.GPU) {
 		stamp = " " + h.SnapshotAt.In(t.opt.Zone).Format("2006/01/02 15:04:05")
 	}
 	title := fmt.Sprintf("[ gpu:%d %s%s ]", g.Index, t.safe(cmp.Or(g.Name, g.ShortName)), stamp)
+	t.cut = t.cut || render.TextWidth(title) > inner-1
 	title = textCut(title, inner-1, t.more)
 	t.buf.WriteString("  " + b.topLeft + title + strings.Repeat(b.across, max(0, inner-render.TextWidth(title))) +
 		b.topRight + "\n")

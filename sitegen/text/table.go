@@ -15,6 +15,9 @@ import (
 // since when, with what and the reservation.
 const textWide = 140
 
+// narrow reports whether the table has few columns. It always has in a pipe, whose width depends on what is in it.
+func (t *textPage) narrow() bool { return t.width < textWide || t.opt.Whole }
+
 // overview is the table without rows. Its columns are as wide as the board needs, and what is
 // left is for the state: a fleet of short names has room for long models.
 func (t *textPage) overview() *Table {
@@ -26,16 +29,18 @@ func (t *textPage) overview() *Table {
 			gpu = max(gpu, render.TextWidth(t.gpuName(g)))
 		}
 	}
-	if t.width < textWide {
+	if t.narrow() {
 		memory := 2*t.digits + 3
 		rest := t.width - 7 - memory - 6 - 6
-		host = min(host, rest/4)
-		gpu = min(gpu, rest-host-min(22, rest/2))
+		if !t.opt.Whole {
+			host = min(host, rest/4)
+			gpu = min(gpu, rest-host-min(22, rest/2))
+		}
 		return t.columns("|", "|",
 			Column{Title: "host", Width: host}, Column{Title: "gpu", Width: gpu},
 			Column{Title: "memory usage", Width: memory, Right: true}, Column{Title: "volat.", Width: 6, Right: true},
 			Column{Title: "temp.", Width: 6, Right: true},
-			Column{Title: "state", Width: rest - host - gpu, Painted: true},
+			Column{Title: "state", Width: max(rest-host-gpu, 1), Painted: true},
 		)
 	}
 	host, gpu = min(max(host, 18), 24), min(max(gpu, 24), 28)
@@ -131,7 +136,7 @@ func (t *textPage) gpuCells(host string, g *board.GPU) []string {
 		number(t, g.UtilizationGPU) + " %",
 		number(t, g.Temperature) + " " + t.degree,
 	}
-	if t.width < textWide {
+	if t.narrow() {
 		return append(cells, " "+t.stateWords(g))
 	}
 	since := ""

@@ -23,6 +23,7 @@ type Options struct {
 	Color  bool           // ANSI colours; the state stands there in words as well
 	ASCII  bool           // nothing beyond ASCII
 	Detail bool           // a box for each GPU instead of a row
+	Whole  bool           // cut nothing: Width is the least width, for a pipe
 	Zone   *time.Location // of the moments shown; nil for UTC
 	// What to show. An empty filter is none.
 	Hosts []string // these hosts only
@@ -32,13 +33,16 @@ type Options struct {
 }
 
 // Status writes the board for a terminal: a headline, then a table of hosts and
-// GPUs, or with Detail a box for each GPU. No line is wider than the options
-// say, whatever the board holds, and no byte of it is a control character but
+// GPUs, or with Detail a box for each GPU. Unless Whole is true, no line is wider than the
+// options say, whatever the board holds, and no byte of it is a control character but
 // the line feeds and, with Color, the colours. It returns the writer's error.
 func Status(w io.Writer, b *board.Board, opt Options) error {
 	_, err := w.Write(statusText(b, opt, nil))
 	return err
 }
+
+// mostWidth is the width from which on text is cut even in a pipe: no program's name is as long.
+const mostWidth = 2000
 
 // statusText is the same in memory; boxes as [textPage.detail] takes them.
 func statusText(b *board.Board, opt Options, boxes [][]byte) []byte {
@@ -47,6 +51,10 @@ func statusText(b *board.Board, opt Options, boxes [][]byte) []byte {
 		t.detail(boxes)
 	} else {
 		t.table()
+	}
+	if t.cut && opt.Whole && t.width < mostWidth {
+		opt.Width = t.width + t.width/8
+		return statusText(b, opt, boxes)
 	}
 	return t.buf.Bytes()
 }
@@ -78,6 +86,7 @@ type textPage struct {
 	opt   Options
 	buf   bytes.Buffer
 	width int
+	cut   bool   // whether a line was cut
 	more  string // marks what was cut
 	dash  string // stands for what is not known
 	// degree is the unit of temperatures.
@@ -123,7 +132,7 @@ func (t *textPage) safe(s string) string { return textSafe(s, t.opt.ASCII) }
 
 // columns is a table with the look of the page.
 func (t *textPage) columns(gap, edge string, columns ...Column) *Table {
-	return &Table{Columns: columns, Width: t.width, Gap: gap, Edge: edge, Color: t.opt.Color, More: t.more}
+	return &Table{Columns: columns, Width: t.width, Gap: gap, Edge: edge, Color: t.opt.Color, More: t.more, cut: &t.cut}
 }
 
 // put writes one line that is as wide as it shall be.
@@ -132,9 +141,11 @@ func (t *textPage) put(line string) {
 	t.buf.WriteByte('\n')
 }
 
-// line writes one line of text, cut to the width.
+// line writes one line of text, cut to the width unless all of it is wanted.
 func (t *textPage) line(color, s string) {
-	s = textCut(s, t.width, t.more)
+	if !t.opt.Whole {
+		s = textCut(s, t.width, t.more)
+	}
 	if t.opt.Color {
 		s = paint(color, s)
 	}

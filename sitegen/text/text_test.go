@@ -93,6 +93,35 @@ func TestStatusKeepsItsWidth(t *testing.T) {
 	}
 }
 
+// What a pipe gets is whole, in columns that fit.
+func TestAPipeGetsTheWholeText(t *testing.T) {
+	b := boardtest.Lab().Board
+	host, model := "a"+strings.Repeat("long-", 20)+"z", "NVIDIA "+strings.Repeat("RTX ", 20)+"end"
+	b.Hosts[0].Name = host
+	for i := range b.Hosts[0].GPUs {
+		g := &b.Hosts[0].GPUs[i]
+		g.Name, g.ShortName = model, model
+		for j := range g.Processes {
+			g.Processes[j].Program = strings.Repeat("program", 12) + ".py"
+		}
+	}
+	for _, detail := range []bool{false, true} {
+		cut := textStatus(t, b, Options{Detail: detail})
+		whole := textStatus(t, b, Options{Detail: detail, Whole: true})
+		if !strings.Contains(cut, "…") || strings.Contains(whole, "…") {
+			t.Errorf("cut: %v, whole: %v; detail %v", strings.Contains(cut, "…"), !strings.Contains(whole, "…"), detail)
+		}
+		for _, want := range []string{host, model} {
+			if !strings.Contains(whole, want) {
+				t.Errorf("%s is not in it; detail %v\n%s", want, detail, whole)
+			}
+		}
+		if detail && !strings.Contains(whole, strings.Repeat("program", 12)+".py") {
+			t.Errorf("no whole program\n%s", whole)
+		}
+	}
+}
+
 func TestColorChangesNoWord(t *testing.T) {
 	for _, detail := range []bool{false, true} {
 		plain := textStatus(t, boardtest.Lab().Board, Options{Detail: detail})
@@ -218,7 +247,7 @@ func TestCells(t *testing.T) {
 		most int
 		want string
 	}{{"ada", 3, "ada"}, {"adam", 3, "ad…"}, {"山田太郎", 5, "山田…"}, {"山田太郎", 4, "山…"}} {
-		if got := Cut(tc.s, tc.most); got != tc.want || render.TextWidth(got) > tc.most {
+		if got := textCut(tc.s, tc.most, "…"); got != tc.want || render.TextWidth(got) > tc.most {
 			t.Errorf("%q in %d: got %q, want %q", tc.s, tc.most, got, tc.want)
 		}
 	}

@@ -33,9 +33,6 @@ func textSafe(s string, ascii bool) string {
 	return b.String()
 }
 
-// Cut returns s in at most n cells of a terminal, with "…" where it was cut.
-func Cut(s string, n int) string { return textCut(s, n, "…") }
-
 // textCut returns s in at most n cells; more marks a cut and is one cell wide.
 func textCut(s string, n int, more string) string {
 	if n <= 0 {
