@@ -432,3 +432,33 @@ func heat(days []*dayPast, from, now time.Time, zone *time.Location) (cells [7][
 	}
 	return cells
 }
+
+// Usage adds up, as the site does, who used how much from the midnight before from on. Days are those of the site's
+// zone; what is kept of a day is not added up again.
+func Usage(ctx context.Context, o Options, from, to time.Time) (render.Window, error) {
+	if err := o.complete(); err != nil {
+		return render.Window{}, err
+	}
+	store, err := o.OpenHistory(ctx, to)
+	if err != nil {
+		return render.Window{}, err
+	}
+	defer store.Close()
+
+	ends := history.Days(from, to, o.About.Zone)
+	var days []*dayPast
+	for i := range ends[:len(ends)-1] {
+		at := hoursOf(ends[i], ends[i+1])
+		fleet, kept, err := store.KeptFleet(ctx, at)
+		if err == nil && !kept {
+			fleet, err = store.Fleet(ctx, at, func(history.Key) string { return "" })
+		}
+		if err != nil {
+			return render.Window{}, err
+		}
+		days = append(days, &dayPast{Start: ends[i], End: ends[i+1], Fleet: fleet})
+	}
+	aliases, teams, _ := (&Generator{opt: o}).people()
+	who := board.Input{Person: aliases.Canonical, Settings: o.Settings}
+	return window(days, ends[0], to, &board.Board{}, who.Who, teams), nil
+}

@@ -394,3 +394,66 @@ func TestHoursOfAHostAddUp(t *testing.T) {
 	}
 	l.near("hours of people", users.Windows[0].Users[0].GPUHours, people, 0.01)
 }
+
+// TestUsageOfAMonth compares October, which is an hour longer in Paris, with a sum of its own: who held which GPU in
+// which hour, drawn by lot. An hour before and one after the month do not count.
+func TestUsageOfAMonth(t *testing.T) {
+	t.Parallel()
+	need.Time(t, "a month is taken in")
+	paris := need.Zone(t, "Europe/Paris")
+	from, end := time.Date(2026, 10, 1, 0, 0, 0, 0, paris), time.Date(2026, 11, 1, 0, 0, 0, 0, paris)
+	l := newPastLab(t, "Europe/Paris", from, from, "gaia", "atlas")
+	lot := rand.New(rand.NewPCG(7, 11))
+	people := []string{"", "ada", "bob", "carla", "dora"} // "" holds nothing
+	hours, of := map[string]float64{}, map[string]float64{}
+	for hour := from.Add(-time.Hour); hour.Before(end.Add(time.Hour)); hour = hour.Add(time.Hour) {
+		for _, host := range []string{"gaia", "atlas"} {
+			holders := []string{people[lot.IntN(len(people))], people[lot.IntN(len(people))]}
+			batch := history.Batch{Host: host, Boot: l.boot}
+			for at := hour; at.Before(hour.Add(time.Hour)); at = at.Add(5 * time.Minute) {
+				l.seq++
+				sample := snapshot.Sample{Seq: l.seq, At: at}
+				for i, who := range holders {
+					memory := int64(20000)
+					g := snapshot.GPUSample{Index: i, UUID: fmt.Sprint("GPU-", host, i), MemoryUsed: new(int64)}
+					if who != "" {
+						g.MemoryUsed, g.Users = &memory, []snapshot.UserMemory{{User: who, Memory: memory}}
+					}
+					sample.GPUs = append(sample.GPUs, g)
+				}
+				batch.Samples = append(batch.Samples, sample)
+			}
+			if err := l.store.IngestAll(t.Context(), hour.Add(time.Hour), []history.Batch{batch}); err != nil {
+				t.Fatal(err)
+			}
+			for _, who := range holders {
+				if who != "" && !hour.Before(from) && hour.Before(end) {
+					hours[who]++
+					of[host]++
+				}
+			}
+		}
+	}
+	l.write("data/aliases.csv", []byte("dodo, dora\n@lab, ada, bob\n"), nil)
+	options := sitegen.Options{
+		Data: filepath.Join(l.dir, "data"), About: render.Site{Zone: l.zone},
+		OpenHistory: func(ctx context.Context, now time.Time) (*history.Store, error) {
+			return history.Open(ctx, filepath.Join(l.dir, "state", "history.db"), now, history.Options{})
+		},
+	}
+	got, err := sitegen.Usage(t.Context(), options, from, end)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Users) != len(hours) || len(got.Hosts) != 2 || !got.From.Equal(from) || !got.To.Equal(end) {
+		t.Errorf("%+v", got)
+	}
+	for _, u := range got.Users {
+		l.near("GPU hours of "+u.Name, u.GPUHours, hours[u.Name], 0.1)
+	}
+	for _, h := range got.Hosts {
+		l.near("GPU hours of "+h.Name, h.GPUHours, of[h.Name], 0.1)
+		l.near("hours known of "+h.Name, h.KnownHours, 2*745, 0.2)
+	}
+	l.near("coverage", got.Coverage, 1, 0.001)
+}

@@ -185,7 +185,7 @@ func (a *app) commands() []*cobra.Command {
 		a.collectCommand(), a.containersCommand(), a.publishCommand(), a.runCommand(), a.checkCommand(),
 		a.registerCommand(), a.deregisterCommand(), a.notifyCommand(),
 		a.generateCommand(), a.acceptCommand(), a.serveCommand(), a.receiveCommand(),
-		a.listCommand(), a.availableCommand(), a.statusCommand(), a.waitCommand(), a.bookCommand(), a.extendCommand(), a.releaseCommand(), a.bookingsCommand(), a.mineCommand(),
+		a.listCommand(), a.availableCommand(), a.statusCommand(), a.waitCommand(), a.bookCommand(), a.extendCommand(), a.releaseCommand(), a.bookingsCommand(), a.mineCommand(), a.usageCommand(),
 		a.demoCommand(), a.initCommand(), a.doctorCommand(), a.mcpCommand(), a.versionCommand(),
 	}
 }

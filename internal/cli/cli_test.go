@@ -149,6 +149,32 @@ func TestHelpAllLeavesNothingOut(t *testing.T) {
 	}
 }
 
+// Completion needs no configuration, and offers each name once.
+func TestCompletionHasEachNameOnce(t *testing.T) {
+	t.Chdir(t.TempDir())
+	words := []string{""}
+	for _, c := range Root().Commands() {
+		words = append(words, c.Name())
+	}
+	for _, word := range words {
+		for _, typed := range []string{"", "-", "--"} {
+			args := append([]string{"__complete"}, strings.Fields(word)...)
+			got := ask(t, time.Now(), append(args, typed)...)
+			if got.code != 0 || strings.Contains(got.stderr, "error") {
+				t.Errorf("%v: %d, %s", args, got.code, got.stderr)
+			}
+			seen := map[string]bool{}
+			for line := range strings.Lines(got.stdout) {
+				name, _, _ := strings.Cut(line, "\t")
+				if seen[name] {
+					t.Errorf("%v %q offers %s twice", args, typed, name)
+				}
+				seen[name] = true
+			}
+		}
+	}
+}
+
 // A letter means the same in every command.
 func TestShortFlagsMeanOneThing(t *testing.T) {
 	long := map[string]string{}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -85,7 +87,10 @@ func sourceKeys() []string {
 		"service_accounts", "container_uids", "container_people"}
 }
 
-// completeHosts completes names of hosts from a directory, without asking a site elsewhere.
+// completionWait is how long a site may take to answer somebody who waits for a name to be completed.
+const completionWait = time.Second
+
+// completeHosts completes names of hosts, as far as a board can be found and read at once.
 func (a *app) completeHosts(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	cfg, err := a.load(c)
 	if err != nil {
@@ -96,16 +101,18 @@ func (a *app) completeHosts(c *cobra.Command, args []string, _ string) ([]string
 		from = f.Value.String()
 	}
 	s, err := source.Open(a.source(cfg), from)
-	if err != nil || s.Remote() {
+	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	p, err := s.Read(c.Context())
+	ctx, cancel := context.WithTimeout(c.Context(), completionWait)
+	defer cancel()
+	p, err := s.Read(ctx)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var names []string
 	for _, h := range p.Board.Hosts {
-		if !slices.Contains(args, h.Name) {
+		if !slices.Contains(args, h.Name) && !slices.Contains(names, h.Name) {
 			names = append(names, h.Name)
 		}
 	}

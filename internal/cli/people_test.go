@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -396,6 +397,15 @@ func TestWhereABoardIsRead(t *testing.T) {
 	}
 	if got := ask(t, sitetest.Now, "__complete", "status", "--from", "site", ""); got.stdout != "gpu01\ngpu02\n:4\n" {
 		t.Errorf("completion: %q", got.stdout)
+	}
+	site := httptest.NewServer(http.FileServer(http.Dir("site")))
+	defer site.Close()
+	if got := ask(t, sitetest.Now, "__complete", "status", "gpu01", "--from", site.URL, "gpu"); got.stdout != "gpu02\n:4\n" {
+		t.Errorf("completion by a site elsewhere: %q", got.stdout)
+	}
+	site.Close()
+	if got := ask(t, sitetest.Now, "__complete", "status", "--from", site.URL, ""); got.stdout != ":4\n" || strings.Contains(got.stderr, "error") {
+		t.Errorf("completion without a site: %+v", got)
 	}
 	if got := ask(t, sitetest.Now, "__complete", "status", "--from", "data", ""); got.stdout != "gpu01\n:4\n" {
 		t.Errorf("completion: %q", got.stdout)

@@ -133,6 +133,16 @@ func (s *Source) Read(ctx context.Context) (*data.Published, error) {
 	return readFile(ctx, s, data.BoardPath, data.ReadPublished)
 }
 
+// Usage reads who used how much in one of the windows that a site publishes, by host or by person and team. The error
+// is fs.ErrNotExist where there is no site, or none with a history.
+func (s *Source) Usage(ctx context.Context, window string, byHost bool) (*data.Usage, error) {
+	path := data.UsersPastPath
+	if byHost {
+		path = data.HostsPastPath
+	}
+	return readFile(ctx, s, path, func(r io.Reader) (*data.Usage, error) { return data.ReadUsage(r, window) })
+}
+
 // host reads one host's own file with its bookings. It is not for data
 // directories, which have none.
 func (s *Source) host(ctx context.Context, name string) (h *board.Host, bookings []board.Booking, err error) {

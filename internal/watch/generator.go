@@ -23,6 +23,7 @@ import (
 	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen"
+	"gpuboard/sitegen/data"
 	"gpuboard/sitegen/render"
 )
 
@@ -57,6 +58,26 @@ func Board(ctx context.Context, cfg *config.Config, version string, now func() t
 		return nil, err
 	}
 	return sitegen.Look(ctx, o, now())
+}
+
+// Usage adds up who used how much from the configured generator's history, and writes nothing.
+func Usage(ctx context.Context, cfg *config.Config, from, to time.Time) (*data.Usage, error) {
+	o, err := options(cfg, "", time.Now)
+	if err != nil {
+		return nil, err
+	}
+	if o.OpenHistory == nil {
+		return nil, failure.Usage("no_history is true", "there is no history here")
+	}
+	db := filepath.Join(cfg.String("state"), "history.db")
+	if _, err := os.Stat(db); errors.Is(err, fs.ErrNotExist) { // opening would make it
+		return nil, failure.Usage(
+			"on the web host: --config FILE or --state DIR; what a site publishes goes with --since today, 7d, 30d or 1y",
+			"there is no history here: no %s", db,
+		)
+	}
+	w, err := sitegen.Usage(ctx, o, from, to)
+	return &data.Usage{Window: w, Energy: o.About.Energy}, err
 }
 
 // NewGenerator makes the generator of the configured site. Errors have an exit status. A demonstration has no hooks, and
