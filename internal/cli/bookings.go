@@ -111,7 +111,7 @@ func (a *app) bookingsCommand() *cobra.Command {
 		}),
 	}
 	a.flags(c, append(bookingKeys(), "state")...)
-	c.Flags().StringVarP(&name, "name", "n", "", "your `NAME` for --mine (default: booking.name, else your login name)")
+	c.Flags().StringVarP(&name, "name", "n", "", "for this `NAME` (default: booking.name, else your login name)")
 	c.Flags().BoolVar(&mineOnly, "mine", false, "only bookings for you or made by you")
 	c.Flags().StringVar(&user, "user", "", "only bookings for this `PERSON`")
 	c.Flags().StringVar(&host, "host", "", "only bookings of this `HOST`, which may have * in it")

@@ -273,10 +273,10 @@ func commandsPage() string {
 	var b strings.Builder
 	b.WriteString(`# Commands
 
-` + "`gpuboard COMMAND --help`" + ` explains a command in full. Here are examples, and the flags that are no settings. A command also takes
-each [setting](configuration.md) that concerns it as a flag, and every command takes ` + "`--config FILE`" + `.
+` + "`gpuboard COMMAND --help`" + ` fits a screen; ` + "`--help-all`" + ` explains the command in full. Here are examples, and flags that are no settings.
+[Settings](configuration.md) that concern a command are flags, too, and every command takes ` + "`--config FILE`" + `.
 
-The result is on stdout, messages are on stderr. Commands for cron print nothing on success.
+Results are on stdout and whole in a pipe, messages on stderr. Commands for cron print nothing on success.
 
 *This page is generated: ` + "`go test ./internal/cli -run TestReference -update-docs`" + ` updates it.*
 
@@ -289,7 +289,7 @@ The result is on stdout, messages are on stderr. Commands for cron print nothing
 		}
 	}
 	shared := sharedFlags()
-	fmt.Fprintf(&b, "\n## Flags of several commands\n\n| flag | meaning |\n|---|---|\n")
+	fmt.Fprintf(&b, "\n## Flags of several commands\n\n")
 	for _, row := range slices.Sorted(maps.Keys(shared)) {
 		b.WriteString(row)
 	}
@@ -343,7 +343,7 @@ func documentCommand(b *strings.Builder, c *cobra.Command, shared map[string]boo
 		}
 	}
 	if len(own) > 0 {
-		fmt.Fprintf(b, "\n| flag | meaning |\n|---|---|\n%s", strings.Join(own, ""))
+		fmt.Fprintf(b, "\n%s", strings.Join(own, ""))
 	}
 	for _, sub := range c.Commands() {
 		if !sub.Hidden {
@@ -371,7 +371,7 @@ func flagRows(c *cobra.Command) []string {
 		if arg != "" {
 			name += " " + arg
 		}
-		rows = append(rows, fmt.Sprintf("| `%s` | %s |\n", name, tableCell(usage+defaultOf(f))))
+		rows = append(rows, fmt.Sprintf("- `%s`: %s\n", name, usage+defaultOf(f)))
 	})
 	return rows
 }
@@ -411,6 +411,8 @@ Other names of flags: %s.
 Write durations as 20s, 5m or 24h. Separate the elements of a list by commas, or write a YAML list. Address and token of Consul are
 in [Consul's own variables](consul.md#access).
 
+Below, the default of a setting is behind its colon.
+
 *This page is generated: `+"`go test ./internal/cli -run TestReference -update-docs`"+` updates it.*
 `, otherFlags())
 	section := "-"
@@ -425,9 +427,9 @@ in [Consul's own variables](consul.md#access).
 			if title == "" {
 				title = "General"
 			}
-			fmt.Fprintf(&b, "\n## %s\n\n| setting, default | meaning |\n|---|---|\n", title)
+			fmt.Fprintf(&b, "\n## %s\n\n", title)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s |\n", strings.TrimSpace(k.Name+": "+k.Default), tableCell(k.Help))
+		fmt.Fprintf(&b, "- `%s` %s\n", strings.TrimSpace(k.Name+": "+k.Default), k.Help)
 	}
 	b.WriteString(`
 ## Only in the file
@@ -463,9 +465,6 @@ func otherFlags() string {
 	}
 	return strings.Join(all, ", ")
 }
-
-// tableCell is text as a cell of a table takes it.
-func tableCell(s string) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s) }
 
 // TestListeningWithoutRights: a port that only root may use is said to be one, and not that somebody else has it.
 func TestListeningWithoutRights(t *testing.T) {

@@ -16,7 +16,7 @@ func (a *app) extendCommand() *cobra.Command {
 		Long: "extend moves the end of your booking to a later or an earlier time. WHICH is an ID as\n" +
 			"\"gpuboard bookings\" prints it, HOST:GPU, or HOST: the current booking, else the next one. --for\n" +
 			"counts from the present end. The time that is added is checked as book checks it.\n" + exitStatus,
-		Example: "  gpuboard extend gpu01:0 --for 1d\n  gpuboard extend gpu01:0 --until \"fri 18:00\"",
+		Example: "  gpuboard extend atlas:0 --for 1h --name mira\n  gpuboard extend gpu01:0 --until \"fri 18:00\"",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			if done, err := a.onWebHost(c, cfg, args); done {
 				return err

@@ -53,7 +53,7 @@ func (a *app) releaseCommand() *cobra.Command {
 		}),
 	}
 	a.flags(c, bookingKeys()...)
-	c.Flags().StringVarP(&name, "name", "n", "", "release bookings of this `NAME` (default: booking.name, else your login name)")
+	c.Flags().StringVarP(&name, "name", "n", "", "for this `NAME` (default: booking.name, else your login name)")
 	c.Flags().BoolVar(&force, "force", false, "release somebody else's booking")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "show the change to the file without making it")
 	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")

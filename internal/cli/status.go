@@ -26,18 +26,20 @@ func (a *app) statusCommand() *cobra.Command {
 	var filter text.Options
 	c := &cobra.Command{
 		Use: "status [HOST…]", Short: "show the board of the cluster, or of some hosts", GroupID: groupUse,
-		Long: "status shows the board. HOST may have * and ? in it. status reads a site by its URL or directory, or builds the board from a\n" +
-			"data directory. It compares the board's age with this machine's clock: an old board is\n" +
+		Long: "status shows the board. HOST may have * and ? in it. It reads a site by its URL or directory,\n" +
+			"or builds the board from a data directory. It compares the board's age with this machine's clock: an old board is\n" +
 			"marked as old, and a very old one counts as unknown. It exits with 5 if nothing matches, and\n" +
 			"with 3 if the board is too old.\n" + exitStatus,
-		Example:           "  gpuboard status\n  gpuboard status --from https://gpu.example.org/\n  gpuboard status --free --model a100\n  gpuboard status 'gpu0*' --detail\n  gpuboard status --free --watch\n  gpuboard status --user eva --csv",
+		Example: "  gpuboard status\n  gpuboard status --from https://gpu.example.org/\n  gpuboard status --free --model a100\n" +
+			"  gpuboard status 'gpu0*' --detail\n  gpuboard status --free --watch\n  gpuboard status --user eva --csv",
 		ValidArgsFunction: a.completeHosts,
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			switch {
 			case asJSON && asCSV:
 				return failure.Usage("", "--json and --csv: one of them")
 			case watch && (asJSON || asCSV):
-				return failure.Usage("gpuboard status --json, as often as it is needed", "--watch is for people, and --json and --csv are for programs")
+				return failure.Usage("gpuboard status --json, as often as it is needed",
+					"--watch is for people, and --json and --csv are for programs")
 			case watch && !a.terminal():
 				return failure.Usage("gpuboard status prints it once: while sleep 20; do gpuboard status; done",
 					"--watch draws on a terminal, and this is none")

@@ -34,7 +34,8 @@ func (a *app) usageCommand() *cobra.Command {
 			"today, 7d, 30d and 1y. Other times are added up from the history on the web host, by the account\n" +
 			"that generates: since a date, this month, or another number of days, with --until up to a day.\n" +
 			"Only time for which there are samples is counted; coverage says how much of it there was.\n" + exitStatus,
-		Example: "  gpuboard usage --since 7d\n  gpuboard usage --since 30d --by team --csv > usage.csv\n  gpuboard usage --since 2026-10-01 --until 2026-10-31",
+		Example: "  gpuboard usage --since 7d\n  gpuboard usage --since 30d --by team --csv > usage.csv\n" +
+			"  gpuboard usage --since 2026-10-01 --until 2026-10-31",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			switch {
 			case asJSON && asCSV:
@@ -57,8 +58,8 @@ func (a *app) usageCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("writing the usage: %w", err)
 			}
-			if len(u.By(by)) == 0 {
-				return silent(failure.ExitNoMatch)
+			if by == "team" && len(u.Teams) == 0 {
+				fmt.Fprintln(a.stderr, "gpuboard: there are no teams: a line of aliases.csv names one, such as @vision: ada, mira")
 			}
 			return nil
 		}),
@@ -71,8 +72,11 @@ func (a *app) usageCommand() *cobra.Command {
 	c.Flags().StringVar(&by, "by", "person", "`WHAT` has a line: person, team or host")
 	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
 	c.Flags().BoolVar(&asCSV, "csv", false, "print CSV for spreadsheets")
-	_ = c.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]string{"person", "team", "host"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("since", cobra.FixedCompletions([]string{"today", "7d", "30d", "1y", "month"}, cobra.ShellCompDirectiveNoFileComp))
+	for flag, values := range map[string][]string{
+		"by": {"person", "team", "host"}, "since": {"today", "7d", "30d", "1y", "month"},
+	} {
+		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
 	return c
 }
 
@@ -98,7 +102,11 @@ func (a *app) usage(c *cobra.Command, cfg *config.Config, since, until, by, from
 	}
 	u, err := watch.Usage(c.Context(), cfg, first, end)
 	if errors.Is(err, fs.ErrPermission) {
-		return nil, failure.New(failure.ExitError, err, "as the account that generates, such as: sudo -u gpuboard gpuboard "+shell.Join(a.args...))
+		return nil, failure.New(
+			failure.ExitError,
+			err,
+			"as the account that generates, such as: sudo -u gpuboard gpuboard "+shell.Join(a.args...),
+		)
 	}
 	return u, err
 }
@@ -129,7 +137,10 @@ func (a *app) period(cfg *config.Config, since, until string) (first, end time.T
 			return first, end, failure.Usage("for instance --until 2026-10-31", "--until: %w", err)
 		}
 		if !end.Equal(midnight(end.In(zone).Date())) {
-			return first, end, failure.Usage("for instance --until 2026-10-31", "--until: whole days are added up, and %s is none", until)
+			return first, end, failure.Usage(
+				"for instance --until 2026-10-31",
+				"--until: whole days are added up, and %s is none", until,
+			)
 		}
 	}
 	if end.After(now) || end.IsZero() {
@@ -146,7 +157,8 @@ func (a *app) usageTable(cfg *config.Config, u *data.Usage, by string) error {
 	day := func(t time.Time) string { return t.In(cfg.Zone()).Format("2006-01-02 15:04") }
 	table := text.Table{Width: a.width(math.MaxInt), Gap: "  ", More: "…", Columns: []text.Column{
 		{Title: strings.ToUpper(by), Least: 12}, {Title: "GPU HOURS", Right: true}, {Title: "UTIL.", Right: true},
-		{Title: "IDLE HOURS", Right: true}, {Title: "KWH", Right: true}, {Title: strings.TrimSpace("COST " + u.Energy.Currency), Right: true},
+		{Title: "IDLE HOURS", Right: true}, {Title: "KWH", Right: true},
+		{Title: strings.TrimSpace("COST " + failure.Printable(u.Energy.Currency)), Right: true},
 	}}
 	number := func(v *float64, unit string, digits int) string {
 		if v == nil {

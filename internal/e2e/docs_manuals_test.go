@@ -88,7 +88,7 @@ func manuals() map[string]manual {
 				s.must(os.MkdirAll(s.path("srv/gpuboard/data/drop/gpu01/in"), 0o755))
 			case strings.HasPrefix(command, "gpuboard notify"):
 				s.hook()
-			case strings.HasPrefix(command, "gpuboard release atlas"):
+			case strings.HasPrefix(command, "gpuboard release atlas"), strings.HasPrefix(command, "gpuboard extend atlas"):
 				s.write("srv/gpuboard/data/comments.json", `{"atlas": {"0": {"name": "mira", "date": "2099-01-01 12:00"}}}`)
 			case strings.HasPrefix(command, "gpuboard release gpu01"):
 				s.write("srv/gpuboard/data/comments.json", oneBooking)
@@ -179,6 +179,8 @@ func reasons() [][2]string {
 		{"caddy hash-password", "it asks a terminal; TestWebServers has a password"},
 		{"gpuboard accept", "TestAcceptedHost in sitegen and accept.txtar do it; nothing was replayed here"},
 		{"gpuboard containers", "it asks this machine's engines as root: TestCronExample and containers.txtar run it"},
+		{"gpuboard status --free --watch", "it needs a terminal: TestStatusIsDrawnAgain"},
+		{"gpuboard usage --since 2026-10-01", "the board here is younger: TestUsageOfAMonth"},
 		{"gpuboard deregister", "TestRealConsul does it; there is no Consul here"},
 		{"gpuboard register", "TestRealConsul does it; there is no Consul here"},
 		{"gpu-check.sh", "it is the older board's own"},
