@@ -87,5 +87,8 @@ func (b *Board) Expire() {
 			}
 		}
 	}
+	for i := range b.Sites {
+		b.Sites[i].State = Stale
+	}
 	b.Count()
 }

@@ -72,6 +72,9 @@ type Board struct {
 	BookingsStaleSince time.Time
 	// InventoryAsOf is set when the list of hosts is an older one.
 	InventoryAsOf time.Time
+	// ID tells this board from others in their sums; "" for a board that nobody publishes.
+	ID    string
+	Sites []Site // the boards of other clusters, as the configuration has them
 }
 
 // PersonColors is how many people have a colour of their own.
@@ -104,6 +107,17 @@ type Model struct {
 	MIG         bool   `json:"mig"` // they are slices
 	Total       int    `json:"total"`
 	Free        int    `json:"free"`
+	Next        *Next  `json:"next,omitempty"` // nil where nobody said when more come free
+}
+
+// A Next is what comes free next of a model, by the bookings.
+type Next struct {
+	At    time.Time `json:"at"`
+	Count int       `json:"count"` // how many do then
+	// Where the first of these is; Host is empty in a sum over boards.
+	Host  string `json:"host"`
+	GPU   int    `json:"gpu"`
+	Slice *int   `json:"mig_device"`
 }
 
 // A Host is one card.

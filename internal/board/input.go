@@ -35,6 +35,9 @@ type Input struct {
 	// Problems is what went wrong while gathering all this.
 	Problems []snapshot.Problem
 	Demo     bool
+	// ID and Sites are those of [Board], where the states of sites are not judged yet.
+	ID    string
+	Sites []Site
 }
 
 // Who returns the person behind a name in history, as [snapshot.Owner.Name] writes it; "" for nobody.

@@ -66,8 +66,11 @@ func (d *Draft) Board(recent *history.Recent) (*Board, Marks) {
 		Hosts:         hosts,
 		Users:         m.users(hosts),
 		Bookings:      m.bookings(),
+		ID:            m.ID,
 	}
 	b.Count()
+	sites, late := m.sites()
+	b.Sites, b.Problems = sites, append(b.Problems, late...)
 	for i := range hosts {
 		for _, p := range hosts[i].Problems {
 			p.Host = hosts[i].Name

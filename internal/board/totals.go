@@ -68,7 +68,7 @@ func models(hosts []Host) []Model {
 	}
 	found := map[key]*Model{}
 	sizes := map[key][]int{} // those that are told
-	for _, g := range units(hosts) {
+	for h, g := range units(hosts) {
 		if g.Name == "" && g.UUID == "" && g.PCIBusID == "" {
 			continue // expected, and nothing is known of it
 		}
@@ -85,14 +85,15 @@ func models(hosts []Host) []Model {
 		model.Total++
 		if g.State == Free {
 			model.Free++
+		} else if !g.FreeFrom.IsZero() {
+			model.Next = model.Next.with(&Next{At: g.FreeFrom, Count: 1, Host: h.Name, GPU: g.Index, Slice: g.SliceIndex()})
 		}
 	}
 	list := make([]Model, 0, len(found))
 	for k, model := range found {
 		if same := sizes[k]; k.gib == 0 && len(same) == 1 {
 			// A lost card tells no memory. It is one of those, not a kind of its own.
-			found[key{k.name, k.mig, same[0]}].Total += model.Total
-			found[key{k.name, k.mig, same[0]}].Free += model.Free
+			found[key{k.name, k.mig, same[0]}].add(model)
 			delete(found, k)
 		}
 	}
@@ -117,10 +118,28 @@ func AddModels(sum, more []Model, same func(x, y Model) bool) []Model {
 			sum = append(sum, m)
 			continue
 		}
-		sum[i].Total += m.Total
-		sum[i].Free += m.Free
+		sum[i].add(&m)
 	}
 	return sum
+}
+
+func (m *Model) add(other *Model) {
+	m.Total += other.Total
+	m.Free += other.Free
+	m.Next = m.Next.with(other.Next)
+}
+
+// with is what comes first, and all of it that comes at the same time. It changes neither.
+func (n *Next) with(other *Next) *Next {
+	switch {
+	case n == nil || other != nil && other.At.Before(n.At):
+		return other
+	case other == nil || n.At.Before(other.At):
+		return n
+	}
+	both := *n
+	both.Count += other.Count
+	return &both
 }
 
 // orZero is a reading, or zero where it is not known.

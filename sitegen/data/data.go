@@ -49,6 +49,7 @@ func Files(in render.Input) error {
 		render.NewFile("api/v1/hosts.json", hostsFile(in)),
 		render.NewFile(UsersPath, usersFile(in)),
 		render.NewFile(BookingsPath, bookingsFile(in, texts)),
+		render.NewFile(SummaryPath, summaryFile(in)),
 		render.NewFile("health.json", healthFile(in)),
 		render.NewFile("metrics.txt", metricsFile(in)),
 	)
@@ -63,7 +64,7 @@ func Files(in render.Input) error {
 	if err != nil {
 		return err
 	}
-	for _, more := range [][]render.File{schemas, shared, badgeFiles(in), compatFiles(in)} {
+	for _, more := range [][]render.File{schemas, shared, siteFiles(in), badgeFiles(in), compatFiles(in)} {
 		if err := in.Put(more...); err != nil {
 			return err
 		}

@@ -80,7 +80,7 @@ func TestDataMatchesItsSchemas(t *testing.T) {
 				t.Errorf("%s: %s: %s", name, p, err)
 			}
 		}
-		if want := 6 + len(in.Board.Hosts); checked != want {
+		if want := 7 + len(in.Board.Hosts); checked != want {
 			t.Errorf("%s: %d files have a schema, want %d", name, checked, want)
 		}
 	}
@@ -210,7 +210,7 @@ func TestHostFilesDoNotDependOnTheGeneration(t *testing.T) {
 	second.Board.GeneratedAt = second.Board.GeneratedAt.Add(later)
 	a, b := apiData(t, first), apiData(t, second)
 	whole := regexp.MustCompile(
-		`^(api/v1/(board|free|hosts|users|bookings)\.json|health\.json|(status|detail)\.(txt|ansi)|metrics\.txt)$`,
+		`^(api/v1/(board|free|hosts|users|bookings|summary)\.json|health\.json|(status|detail)\.(txt|ansi)|metrics\.txt)$`,
 	)
 	for p := range a {
 		if whole.MatchString(p) {

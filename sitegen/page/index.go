@@ -134,13 +134,8 @@ type modelKey struct {
 
 func keyOf(m *board.Model) modelKey { return modelKey{m.Name, board.WholeGiB(m.MemoryTotal), m.MIG} }
 
-// A demand is what bookings say of all units of a model.
-type demand struct {
-	next   time.Time // when the first of those in use comes free
-	more   int       // how many do
-	href   string    // leads to the first of these
-	booked [ribbonSteps]float64
-}
+// A demand is how many units of a model are booked, by the steps of a ribbon.
+type demand [ribbonSteps]float64
 
 // supply says of the first models how many are free, when more will be, and how much is booked.
 func (v *view) supply() []templates.Supply {
@@ -159,12 +154,12 @@ func (v *view) supply() []templates.Supply {
 			Title: render.Clean(m.FullName) + ": " + v.words.Count(m.Free, "index.free", m.Free, m.Total),
 		}
 		d := demands[keyOf(m)]
-		if !d.next.IsZero() {
-			s.More, s.NextHref = fmt.Sprintf("+%d", d.more), d.href
-			s.Next = v.words.near(d.next, v.in.Board.GeneratedAt)
+		if next := m.Next; next != nil {
+			s.More, s.NextHref = fmt.Sprintf("+%d", next.Count), v.placeHref(next.Host, next.GPU, next.Slice)
+			s.Next = v.words.near(next.At, v.in.Board.GeneratedAt)
 		}
 		sum, shares := 0.0, make([]float64, ribbonSteps)
-		for k, n := range d.booked {
+		for k, n := range d {
 			shares[k] = n / float64(m.Total)
 			sum += shares[k]
 		}
@@ -192,25 +187,12 @@ func (v *view) demands() map[modelKey]*demand {
 			if d == nil {
 				continue
 			}
-			if g.State != board.Free && !g.FreeFrom.IsZero() {
-				d.free(g.FreeFrom, v.rowHref(h.Name, g))
-			}
 			for k, own := range week.shares(booked.of(h, g)) {
-				d.booked[k] += min(1, whole[k]+own)
+				d[k] += min(1, whole[k]+own)
 			}
 		}
 	}
 	return all
-}
-
-// free counts a unit that comes free, and keeps where the first of these is.
-func (d *demand) free(at time.Time, href string) {
-	switch {
-	case d.next.IsZero() || at.Before(d.next):
-		d.next, d.href, d.more = at, href, 1
-	case at.Equal(d.next):
-		d.more++
-	}
 }
 
 // shares are the parts of the steps of a ribbon in which there is one of these bookings, which are sorted by start.

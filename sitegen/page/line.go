@@ -261,7 +261,12 @@ func (v *view) users(g *board.GPU) string {
 
 // rowHref leads to a GPU's row: on the front page if that has rows, else on the host's page.
 func (v *view) rowHref(host string, g *board.GPU) string {
-	anchor := "#" + v.gpuID(host, g)
+	return v.placeHref(host, g.Index, g.SliceIndex())
+}
+
+// placeHref is the same of a GPU, or a slice of it, by its number.
+func (v *view) placeHref(host string, gpu int, slice *int) string {
+	anchor := "#" + v.rowID(host, gpu, slice)
 	if v.rowed {
 		return anchor
 	}

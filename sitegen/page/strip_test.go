@@ -154,13 +154,6 @@ func TestRibbonSaysWhatIsBooked(t *testing.T) {
 			t.Errorf("in step %d %g of it is booked, want %g", k, booked[k], want)
 		}
 	}
-	var d demand
-	d.free(now.Add(2*time.Hour), "late")
-	d.free(now.Add(time.Hour), "first")
-	d.free(now.Add(time.Hour), "second")
-	if d.href != "first" || d.more != 2 || !d.next.Equal(now.Add(time.Hour)) {
-		t.Errorf("%d more are free at %s", d.more, d.next)
-	}
 }
 
 // TestSmallLabHasTwoColumns: hosts stand in their order in two columns, a host that is off is a line, and its line
