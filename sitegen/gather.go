@@ -33,7 +33,7 @@ type Drops interface {
 func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in board.Input, err error) {
 	in = board.Input{
 		Now: now, Interval: g.opt.About.Interval, Next: g.next, Settings: g.opt.Settings, Demo: g.opt.Demo,
-		Marks: mem.Marks, Problems: mem.problems,
+		Marks: mem.Marks, Problems: mem.problems, ID: g.id(),
 	}
 	if g.drops == nil {
 		d, err := spool.OpenDrops(g.opt.Data)
@@ -55,6 +55,9 @@ func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in 
 	options := booking.Options{Aliases: aliases, Now: now}
 	var reading sync.WaitGroup
 	var unkept error
+	if g.opt.Sites != nil && !g.readOnly {
+		reading.Go(func() { mem.Sites = g.opt.Sites(ctx, now, mem.Sites) })
+	}
 	reading.Go(func() { // while the drops are read: a file of thousands of bookings takes as long as they do
 		if g.readOnly {
 			in.Calendar = g.opt.Bookings.Load(options)
@@ -69,6 +72,7 @@ func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in 
 	older, problems := g.older(now)
 	in.Reports = g.reports(ctx, names, now, mem, older)
 	reading.Wait()
+	in.Sites = mem.Sites
 	if unkept != nil {
 		in.Problems = append(in.Problems, snapshot.Problem{Code: "state:unwritable", Message: atomicfile.WithCommand(unkept)})
 	}

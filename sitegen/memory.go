@@ -51,6 +51,8 @@ type memory struct {
 	Drawn map[string]time.Time `json:"drawn"`
 	// Colors are those of people ([board.ColorsOf]).
 	Colors map[string]int `json:"colors"`
+	// Sites are the boards of other clusters.
+	Sites []board.Site `json:"sites,omitempty"`
 	// Swept is when the last sweep that left nothing to do or to say began, by our own clock.
 	Swept time.Time `json:"swept,omitzero"`
 	// BookingZone is the zone in which times without an offset in comments.json were last read without a doubt; ""

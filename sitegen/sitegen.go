@@ -42,6 +42,8 @@ type Options struct {
 	Templates string
 	// Inventory answers which hosts should exist, given what the last answer knew.
 	Inventory func(ctx context.Context, now time.Time, last inventory.Known) inventory.Inventory
+	// Sites answers what is known of other boards, given what the last generation knew; nil for none.
+	Sites func(ctx context.Context, now time.Time, last []board.Site) []board.Site
 	// History is the store of samples, nil for none. Where it could not be opened
 	// OpenHistory, when not nil, is called in each generation until it can; what it
 	// opened is closed by [Generator.Close].

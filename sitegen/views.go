@@ -2,6 +2,8 @@ package sitegen
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -98,6 +100,15 @@ func siteSalt(path string) (salt []byte, lost []snapshot.Problem, err error) {
 		return nil, nil, fmt.Errorf("keeping the salt of names: %w", err)
 	}
 	return salt, lost, nil
+}
+
+// id is what tells this board from others. It is made of the salt, and says nothing of it.
+func (g *Generator) id() string {
+	if len(g.views) == 0 {
+		return ""
+	}
+	sum := sha256.Sum256(append([]byte("board "), g.views[0].privacy.Salt...))
+	return hex.EncodeToString(sum[:8])
 }
 
 // publish renders and writes every view. All are rendered and staged before the

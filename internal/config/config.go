@@ -5,6 +5,7 @@ package config
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -156,6 +157,37 @@ func containerPeople(value string) (people []board.ContainerPerson, err error) {
 		people = append(people, board.ContainerPerson{Pattern: pattern, Login: login})
 	}
 	return people, nil
+}
+
+// A Site is another board: its name here, and the address or directory of its site.
+type Site struct{ Name, Place string }
+
+// Sites returns the boards of other clusters.
+func (c *Config) Sites() []Site {
+	sites, _ := sitesOf(c.List("sites")) // checked by Load
+	return sites
+}
+
+func sitesOf(values []string) (sites []Site, err error) {
+	if len(values) > board.MaxSites {
+		return nil, fmt.Errorf("these are %d sites, and %d are the most", len(values), board.MaxSites)
+	}
+	for _, v := range values {
+		name, place, _ := strings.Cut(v, "=")
+		s := Site{Place: strings.TrimSpace(place)}
+		if s.Name, err = snapshot.ParseHost(strings.TrimSpace(name)); err != nil {
+			return nil, fmt.Errorf("%q is not of the form NAME=URL: the name is like that of a host", name)
+		}
+		scheme, _, address := strings.Cut(s.Place, "://")
+		if s.Place == "" || address && scheme != "https" && scheme != "http" {
+			return nil, fmt.Errorf("%s needs the address of a site (https://…) or its directory", s.Name)
+		}
+		if slices.ContainsFunc(sites, func(other Site) bool { return other.Name == s.Name }) {
+			return nil, fmt.Errorf("two sites are called %s", s.Name)
+		}
+		sites = append(sites, s)
+	}
+	return sites, nil
 }
 
 // Board returns the thresholds behind the states of GPUs and hosts.

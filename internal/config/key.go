@@ -92,6 +92,9 @@ func (k Key) check(s string) error {
 	if k.Name == "container_people" {
 		_, err = containerPeople(s)
 	}
+	if k.Name == "sites" {
+		_, err = sitesOf(values)
+	}
 	or := ""
 	if k.Kind == automatic {
 		or = ", or auto"
@@ -194,7 +197,7 @@ func WebKeys() []string {
 		"data", "site", "state", "comments", "aliases", "templates", "interval", "generate_every", "drops", "hosts_from", "hosts",
 		"accept_shrink", "consul.enabled", "consul.service", "consul.tags", "consul.filter", "consul.datacenters",
 		"consul.node_meta", "consul.leader", "consul.leader_key",
-		"title", "lab", "language", "languages", "timezone", "booking.timezone", "booking.end_of_day", "base_url", "compat",
+		"sites", "title", "lab", "language", "languages", "timezone", "booking.timezone", "booking.end_of_day", "base_url", "compat",
 		"users", "commands", "public_out", "public_users", "public_commands", "no_help", "public_help",
 		"publish_to", "publish_every", "identity", "known_hosts",
 		"stale_after", "down_after", "clock_tolerance", "free_memory_mib", "free_memory_percent", "no_show_after",

@@ -54,6 +54,8 @@ func Keys() []Key {
 			"NAMES of the hosts that should exist (in the file also with title, group, owner, note, gpus, address)"},
 		{"accept_shrink", "false", Boolean, "",
 			"accept a list of hosts that is much shorter than the last one; gpuboard never accepts an empty list"},
+		{"sites", "", list, "NAME=URL",
+			"boards of other clusters that the front page shows: NAME=URL pairs, where URL is the address of a site or its directory"},
 		{"listen", "127.0.0.1:8080", text, "ADDR", "ADDR to listen on"},
 		{"keys", "", text, "DIR", "DIR with the nodes' public keys, as HOST.pub (default: keys in the state directory)"},
 		{"host_key", "", text, "FILE",

@@ -22,6 +22,7 @@ import (
 	"gpuboard/internal/notify"
 	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/source"
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/data"
 	"gpuboard/sitegen/render"
@@ -146,6 +147,10 @@ func options(cfg *config.Config, version string, now func() time.Time) (o sitege
 	if err != nil {
 		return o, err
 	}
+	sites, err := source.NewSites(source.Options{Config: cfg, Version: version, Now: now}, cfg.Sites())
+	if err != nil {
+		return o, err
+	}
 	return sitegen.Options{
 		Pretend: cfg.Pretend, Legacy: cfg.String("legacy"), LegacyZone: cfg.LegacyZone(),
 		NoHelp: cfg.Bool("no_help"), PublicHelp: cfg.Bool("public_help"),
@@ -154,7 +159,7 @@ func options(cfg *config.Config, version string, now func() time.Time) (o sitege
 		OpenHistory: openHistory(cfg, now), IdlePercent: cfg.Number("idle_percent"),
 		Data: data, Site: cfg.String("site"), State: cfg.String("state"),
 		Comments: comments, Aliases: cfg.AliasesPath(), Templates: cfg.String("templates"),
-		BookingZone: cfg.BookingZone(false), Inventory: resolver.Resolve, Settings: cfg.Board(),
+		BookingZone: cfg.BookingZone(false), Inventory: resolver.Resolve, Settings: cfg.Board(), Sites: sites.Read,
 		About: render.Site{
 			Title: cfg.String("title"), Lab: cfg.String("lab"), Languages: cfg.Languages(), Zone: cfg.Zone(),
 			Version: version, BaseURL: cfg.String("base_url"),
