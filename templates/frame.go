@@ -6,7 +6,7 @@ import "github.com/a-h/templ"
 type Frame struct {
 	Words
 	Slots
-	Kind       string // index, host, user, people, bookings, history, about, kiosk, help, book
+	Kind       string // index, host, user, people, sites, bookings, history, about, kiosk, help, book
 	Path       string // of the page in its language, such as hosts/gpu01/index.html
 	Root       string // leads to where the pages in this language begin: "" or "../" or "../../"
 	Files      string // leads to the site's root, where the files are that all languages share
@@ -28,6 +28,7 @@ type Frame struct {
 	Next        int    // seconds from Built until the next generation is complete; 0 on pages that do not follow it
 	Demo        bool
 	Help        bool // the site has the documentation
+	Clusters    bool // the site shows boards of other clusters
 }
 
 // Slots are a site's own HTML, nil where it has none.

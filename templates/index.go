@@ -30,6 +30,25 @@ type IndexPage struct {
 	AsOf        *Moment
 	BookingsOf  *Moment
 	Supply      []Supply
+	Sites       []Site
+}
+
+// A SitesPage is sites/index.html: the boards of other clusters.
+type SitesPage struct {
+	Frame
+	Sites []Site
+}
+
+// A Site is the line of another board. Its numbers are the last that it said, also where it is old.
+type Site struct {
+	Name, Title, Href string
+	Others            string // how many boards it reads itself, "" for none
+	Old, Sum          bool   // Sum: it is the sum of the lines above
+	Units             Units
+	Models            []Supply
+	ModelsMore        int
+	Problems          string  // "" for none
+	AsOf              *Moment // nil where nothing was read yet
 }
 
 // A Next is the GPU that comes free next.

@@ -159,7 +159,7 @@ func (m *merger) sites() (list []Site, problems []snapshot.Problem) {
 			switch ahead := summary.GeneratedAt.Sub(m.Now); {
 			case ahead > m.set.ClockTolerance:
 				fault = "its clock is " + snapshot.Length(ahead) + " ahead of ours"
-			case !m.Now.After(summary.LateAt):
+			case !m.Now.After(summary.LateAt.Add(2 * m.Interval)): // what is read now is for the next generation
 				s.State = Up
 			case fault == "":
 				fault = "its last generation was " + snapshot.Length(-ahead) + " ago"

@@ -92,6 +92,16 @@ cluster:late cluster ahead: its clock is 2 min ahead of ours`
 	}
 }
 
+// TestSitesAreReadAGenerationLater: a board that is shown as it was read beside the last generation is not late for that.
+func TestSitesAreReadAGenerationLater(t *testing.T) {
+	for ago, want := range map[time.Duration]board.HostState{190 * time.Second: board.Up, 191 * time.Second: board.Stale} {
+		in := board.Input{Now: now, Interval: 20 * time.Second, Sites: []board.Site{{Name: "a", Summary: saying("a", 8, 1, ago)}}}
+		if b, _ := board.Merge(in); b.Sites[0].State != want {
+			t.Errorf("%s ago: %s", ago, b.Sites[0].State)
+		}
+	}
+}
+
 // TestSitesCountOnce: what two boards read counts once, and so do two boards that read each other.
 func TestSitesCountOnce(t *testing.T) {
 	b, _ := board.Merge(board.Input{Now: now, ID: "me", Sites: []board.Site{

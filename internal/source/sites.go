@@ -19,7 +19,7 @@ const (
 	siteSoonest = 5 * time.Second  // after the last attempt
 	siteRetry   = 30 * time.Second // after one that failed
 	siteLatest  = 5 * time.Minute  // after the last good one
-	siteSlack   = 2 * time.Second  // after the moment at which a board says that its next generation is complete
+	siteSlack   = time.Second      // after the moment at which a board says that its next generation is complete
 )
 
 // Sites reads the summaries of other boards. A generation does not wait for them, unless it is the only one of its

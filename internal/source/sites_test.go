@@ -109,7 +109,7 @@ func TestSitesAreReadWhenTheyAreDue(t *testing.T) {
 	if one := settled(10 * time.Second); one.Summary == nil || !one.ReadAt.Equal(at) {
 		t.Errorf("after it answered: %+v", one)
 	}
-	look(21 * time.Second) // the next generation is due after 20 s
+	look(20 * time.Second) // the next generation is due now
 	look(22 * time.Second)
 	<-asked
 	answer <- false

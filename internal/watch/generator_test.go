@@ -49,7 +49,7 @@ func TestSitesOfOtherClusters(t *testing.T) {
 		}
 		cfg.Once = true
 		now := func() time.Time { return sitetest.Now.Add(after) }
-		g, err := NewGenerator(cfg, "1.0.0", now, false)
+		g, err := NewGenerator(cfg, "1.0.0", now, false, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -78,17 +78,17 @@ const (
 )
 
 func TestBrowserFromDisk(t *testing.T) {
-	dir := siteDir(t, withHelp(boardtest.Lab()))
+	dir := siteDir(t, withHelp(boardtest.WithSites(boardtest.Lab())))
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
 	for _, page := range []string{"index.html", "hosts/atlas/index.html", "users/index.html", "users/mira/index.html",
-		"bookings/index.html", "about/index.html", "kiosk/index.html", "help/index.html", "help/api/index.html"} {
+		"sites/index.html", "bookings/index.html", "about/index.html", "kiosk/index.html", "help/index.html", "help/api/index.html"} {
 		b.Do(chromedp.Navigate("file://" + dir + "/" + page))
 		expect(t, b, `document.documentElement.classList.contains("js")`, "true")
 		expect(t, b, `document.documentElement.scrollWidth <= innerWidth`, "true")
 	}
 	b.Do(chromedp.EmulateViewport(320, 640))
-	for _, page := range []string{"index.html", "hosts/atlas/index.html", "users/mira/index.html", "bookings/index.html",
-		"about/index.html", "help/index.html", "help/troubleshooting/index.html", "help/commands/index.html",
+	for _, page := range []string{"index.html", "hosts/atlas/index.html", "users/mira/index.html", "sites/index.html",
+		"bookings/index.html", "about/index.html", "help/index.html", "help/troubleshooting/index.html", "help/commands/index.html",
 		"help/api/index.html"} {
 		b.Do(chromedp.Navigate("file://" + dir + "/" + page))
 		expect(t, b, `document.documentElement.scrollWidth <= innerWidth`, "true")

@@ -22,16 +22,21 @@ const (
 
 func (v *view) indexPage(cards []*templates.Card) *templates.IndexPage {
 	b := v.in.Board
+	totals, models := b.Totals, b.Models
+	if len(b.Hosts) == 0 { // it shows other boards alone
+		others := b.Others()
+		totals, models = others.Totals, others.Models
+	}
 	p := &templates.IndexPage{
 		Frame: v.frame("index", "index.html", b.GeneratedAt, v.in.Board.Every()),
-		Units: unitsOf(&b.Totals), FreeModels: v.freeModels(b.Models),
+		Units: unitsOf(&totals), FreeModels: v.freeModels(models), Sites: v.sites(),
 		HeldIdle: v.countOf("index.held", b.Totals.GPUs.HeldIdle, b.Totals.Slices.HeldIdle),
 		Lost:     v.countOf("index.lost", b.Totals.GPUs.ByState[board.Lost], b.Totals.Slices.ByState[board.Lost]),
 		Rowed:    v.rowed, Map: len(b.Hosts) <= denseHosts, Search: v.search(cards),
 		AsOf: v.words.near(b.InventoryAsOf, b.GeneratedAt), BookingsOf: v.words.near(b.BookingsStaleSince, b.GeneratedAt),
 	}
 	known := func(c board.Count) int { return c.All - c.ByState[board.Unknown] }
-	p.Blind = p.Units.Any() && known(b.Totals.GPUs)+known(b.Totals.Slices) == 0
+	p.Blind = p.Units.Any() && known(totals.GPUs)+known(totals.Slices) == 0
 	if p.Blind {
 		p.Icon = p.Files + "favicon-old.svg"
 	} else if p.Units.Free == "" {
@@ -140,32 +145,71 @@ type demand [ribbonSteps]float64
 // supply says of the first models how many are free, when more will be, and how much is booked.
 func (v *view) supply() []templates.Supply {
 	models := v.in.Board.Models
-	sizes := map[string]int{}
-	for _, m := range models {
-		sizes[family(m.Name)]++
-	}
-	demands := v.demands()
-	var list []templates.Supply
-	for i := range models[:min(len(models), maxSupply)] {
-		m := &models[i]
-		name := v.words.familyOf(m.Name, m.MemoryTotal, sizes)
-		s := templates.Supply{
-			Name: name, Free: m.Free, Query: url.QueryEscape(strings.ToLower(name)),
-			Title: render.Clean(m.FullName) + ": " + v.words.Count(m.Free, "index.free", m.Free, m.Total),
-		}
-		d := demands[keyOf(m)]
+	demands, list := v.demands(), v.modelsOf(models)
+	for i := range list {
+		m, s := &models[i], &list[i]
 		if next := m.Next; next != nil {
-			s.More, s.NextHref = fmt.Sprintf("+%d", next.Count), v.placeHref(next.Host, next.GPU, next.Slice)
-			s.Next = v.words.near(next.At, v.in.Board.GeneratedAt)
+			s.NextHref = v.placeHref(next.Host, next.GPU, next.Slice)
 		}
 		sum, shares := 0.0, make([]float64, ribbonSteps)
-		for k, n := range d {
+		for k, n := range demands[keyOf(m)] {
 			shares[k] = n / float64(m.Total)
 			sum += shares[k]
 		}
 		s.Ribbon, _ = area(shares, 8, 0)
 		s.Booked = v.words.T("index.booked", partOf(sum/ribbonSteps))
+	}
+	return list
+}
+
+// modelsOf says of the first models how many are free, and when more will be.
+func (v *view) modelsOf(models []board.Model) (list []templates.Supply) {
+	sizes := map[string]int{}
+	for _, m := range models {
+		sizes[family(m.Name)]++
+	}
+	for _, m := range models[:min(len(models), maxSupply)] {
+		name := v.words.familyOf(m.Name, m.MemoryTotal, sizes)
+		s := templates.Supply{
+			Name: name, Free: m.Free, Query: url.QueryEscape(strings.ToLower(name)),
+			Title: render.Clean(cmp.Or(m.FullName, m.Name)) + ": " + v.words.Count(m.Free, "index.free", m.Free, m.Total),
+		}
+		if next := m.Next; next != nil {
+			s.More, s.Next = fmt.Sprintf("+%d", next.Count), v.words.near(next.At, v.in.Board.GeneratedAt)
+		}
 		list = append(list, s)
+	}
+	return list
+}
+
+// sites are the boards of other clusters, and where the site has no hosts of its own, their sum.
+func (v *view) sites() (list []templates.Site) {
+	b := v.in.Board
+	line := func(sums board.Sums) templates.Site {
+		line := templates.Site{
+			Units: unitsOf(&sums.Totals), Models: v.modelsOf(sums.Models), ModelsMore: max(0, len(sums.Models)-maxSupply),
+		}
+		if sums.Problems > 0 {
+			line.Problems = v.words.Count(sums.Problems, "problem")
+		}
+		return line
+	}
+	for i := range b.Sites {
+		s := &b.Sites[i]
+		l := line(s.Said())
+		l.Name, l.Href, l.Old = s.Name, s.URL, s.State != board.Up
+		if s.Summary != nil {
+			l.Title, l.AsOf = render.Clean(s.Summary.Title), v.words.near(s.Summary.GeneratedAt, b.GeneratedAt)
+			if n := len(s.Summary.Others.IDs); n > 0 {
+				l.Others = v.words.Count(n, "more")
+			}
+		}
+		list = append(list, l)
+	}
+	if len(list) > 1 && len(b.Hosts) == 0 {
+		sum := line(b.Others().Sums)
+		sum.Sum = true
+		list = append(list, sum)
 	}
 	return list
 }

@@ -75,6 +75,14 @@ func (v *view) pages() error {
 		Frame:  v.frame("people", "users/index.html", v.in.Board.GeneratedAt, v.in.Board.Every()),
 		People: v.ask(maxPeople, "../"),
 	}
+	if len(index.Sites) > 0 {
+		sites := &templates.SitesPage{
+			Frame: v.frame("sites", "sites/index.html", v.in.Board.GeneratedAt, v.in.Board.Every()), Sites: index.Sites,
+		}
+		if err := v.put(sites.Frame, templates.Sites(sites)); err != nil {
+			return err
+		}
+	}
 	for _, p := range []struct {
 		frame templates.Frame
 		page  templ.Component

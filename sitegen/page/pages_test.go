@@ -32,6 +32,8 @@ func fleets() map[string]render.Input {
 		"dense": boardtest.Big(rowHosts + 1),
 		"huge":  boardtest.Big(denseHosts + 1),
 		"demo":  demo,
+		"sites": boardtest.WithSites(boardtest.Lab()),
+		"front": boardtest.WithSites(render.Input{Board: &board.Board{GeneratedAt: boardtest.Now}}),
 		"bare": {Board: &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{
 			{Name: "a", State: board.Up, GPUs: []board.GPU{{State: board.Free}}},
 			{Name: "a-0", State: board.Down},

@@ -2,12 +2,14 @@ package page
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
 
@@ -153,6 +155,51 @@ func TestRibbonSaysWhatIsBooked(t *testing.T) {
 		if math.Abs(booked[k]-want) > 1e-9 {
 			t.Errorf("in step %d %g of it is booked, want %g", k, booked[k], want)
 		}
+	}
+}
+
+// TestSitesOfOtherClusters: the front page and a page of their own show what is free there. Of a board that is late it
+// is struck out, and a site without hosts shows the sum of the others.
+func TestSitesOfOtherClusters(t *testing.T) {
+	lines := func(in render.Input, path string) []string {
+		var list []string
+		for _, n := range elements(parse(t, boardtest.FileOf(t, pages(t, in), path))) {
+			if n.Data == "tr" && n.Parent.Parent.Parent.Parent != nil && attr(n.Parent.Parent.Parent, "class") == "sites" && n.Parent.Data == "tbody" {
+				list = append(list, attr(n, "class")+": "+strings.Join(strings.Fields(textOf(n)), " "))
+			}
+		}
+		return list
+	}
+	want := []string{
+		": north +2 more10 of 62 free + 2 of 6 slices4 H100 4 A100 +2 Fri 17:002 RTX 3090 2 A100 1g.5gb 0 RTX 4090 " +
+			"0 A100 3g.20gb +1 more6 problemsFri 10:42",
+		"old: south 5 of 31 free + 1 of 3 slices2 H100 2 A100 1 RTX 3090 1 A100 1g.5gb 0 RTX 4090 0 A100 3g.20gb " +
+			"+1 more3 problemsFri 10:30",
+		"old: folder never",
+	}
+	in := boardtest.WithSites(boardtest.Lab())
+	for _, path := range []string{"index.html", "sites/index.html"} {
+		if got := lines(in, path); !slices.Equal(got, want) {
+			t.Errorf("%s:\n%s\nwant:\n%s", path, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	front := boardtest.WithSites(render.Input{Board: &board.Board{GeneratedAt: boardtest.Now}})
+	index := string(fileAt(pages(t, front), "index.html"))
+	if got := lines(front, "index.html"); len(got) != 4 || !strings.HasPrefix(got[3], "sum: all clusters 10 of 93 free + 2 of 9 slices4 H100") {
+		t.Errorf("of a site without hosts:\n%s", strings.Join(got, "\n"))
+	}
+	for _, there := range []string{"<em>10 of 93 free</em>", `href="https://south.example.org/"`, `href="sites/index.html"`, "<del>"} {
+		if !strings.Contains(index, there) {
+			t.Errorf("the front page of a site without hosts lacks %s", there)
+		}
+	}
+	for _, none := range []string{"No hosts yet", `id="_people"`, `type="search"`} {
+		if strings.Contains(index, none) {
+			t.Errorf("the front page of a site without hosts has %s", none)
+		}
+	}
+	if strings.Contains(string(fileAt(pages(t, boardtest.Lab()), "index.html")), "sites/index.html") {
+		t.Error("a site that reads no others links to a page of them")
 	}
 }
 

@@ -50,10 +50,10 @@ func (v *view) frame(kind, path string, built time.Time, interval time.Duration)
 		Title: render.Clean(s.Title), Lab: render.Clean(s.Lab), Version: render.Clean(s.Version),
 		CSS: files + v.css, JS: v.scriptPaths(kind, files), Icon: files + "favicon.svg",
 		Demo: v.in.Board.Demo, Help: v.in.Help, Zone: zone, ZoneName: zone,
-		Interval: int(interval / time.Second),
+		Interval: int(interval / time.Second), Clusters: len(v.in.Board.Sites) > 0,
 	}
 	switch kind {
-	case "index", "people", "bookings", "kiosk":
+	case "index", "people", "sites", "bookings", "kiosk":
 		f.Generation = v.in.Generation
 		f.Next = int(v.in.Board.UntilNext() / time.Second)
 	}

@@ -340,6 +340,22 @@ func Big(hosts int) render.Input {
 	return render.Input{Board: b, Site: render.Site{Zone: time.UTC, Version: "1.0.0"}}
 }
 
+// WithSites adds boards of other clusters: one is up and reads two others, one is late, and one never answered.
+func WithSites(in render.Input) render.Input {
+	in.Board.ID = "0123456789abcdef"
+	lab := Lab().Board
+	own := board.Sums{Totals: lab.Totals, Models: lab.Models, Problems: 3}
+	others := board.Others{Sums: own, IDs: []string{"00000000000000b1", "00000000000000b2"}, Depth: 1}
+	up := board.Summary{ID: "00000000000000a1", Title: "North", GeneratedAt: At(0, 0, 0), Own: own, Others: others}
+	late := board.Summary{ID: "00000000000000a2", Title: "South", GeneratedAt: At(0, 0, -12), Own: own}
+	in.Board.Sites = []board.Site{
+		{Name: "north", URL: "https://north.example.org/gpus/", State: board.Up, Summary: &up, ReadAt: Now},
+		{Name: "south", URL: "https://south.example.org/", State: board.Stale, Summary: &late, ReadAt: At(0, 0, -12), Fault: "no answer"},
+		{Name: "folder", State: board.Never},
+	}
+	return in
+}
+
 // Stale is Lab after every node fell silent.
 func Stale() render.Input {
 	in := Lab()
