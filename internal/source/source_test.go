@@ -20,7 +20,7 @@ import (
 )
 
 // settingsOf are the settings in force with these variables, and defaults besides.
-func settingsOf(t *testing.T, values map[string]string) *config.Config {
+func settingsOf(t testing.TB, values map[string]string) *config.Config {
 	t.Helper()
 	env := map[string]string{}
 	for name, value := range values {
