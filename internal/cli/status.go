@@ -26,10 +26,11 @@ func (a *app) statusCommand() *cobra.Command {
 	var filter text.Options
 	c := &cobra.Command{
 		Use: "status [HOST…]", Short: "show the board of the cluster, or of some hosts", GroupID: groupUse,
-		Long: "status shows the board. HOST may have * and ? in it. It reads a site by its URL or directory,\n" +
-			"or builds the board from a data directory. It compares the board's age with this machine's clock: an old board is\n" +
-			"marked as old, and a very old one counts as unknown. It exits with 5 if nothing matches, and\n" +
-			"with 3 if the board is too old.\n" + exitStatus,
+		Long: "status shows the board. HOST may have * and ? in it; NAME/HOST is a host of another cluster, and\n" +
+			"NAME/ all of it. It reads a site by its URL or directory, or builds the board from a data\n" +
+			"directory. It compares the board's age with this machine's clock: an old board is marked as old,\n" +
+			"and a very old one counts as unknown. It exits with 5 if nothing matches, and with 3 if the\n" +
+			"board is too old.\n" + exitStatus,
 		Example: "  gpuboard status\n  gpuboard status --from https://gpu.example.org/\n  gpuboard status --free --model a100\n" +
 			"  gpuboard status 'gpu0*' --detail\n  gpuboard status --free --watch\n  gpuboard status --user eva --csv",
 		ValidArgsFunction: a.completeHosts,
@@ -46,13 +47,13 @@ func (a *app) statusCommand() *cobra.Command {
 			}
 			look := a.look(cfg)
 			look.Detail, look.Free, look.User, look.Model = detail, filter.Free, filter.User, filter.Model
+			s, args, err := source.OpenCluster(c.Context(), a.source(cfg), from, args)
+			if err != nil {
+				return err
+			}
 			patterns, err := hostPatterns(args)
 			if err != nil {
 				return failure.Usage("", "%w", err)
-			}
-			s, err := source.Open(a.source(cfg), from)
-			if err != nil {
-				return err
 			}
 			if watch {
 				return a.watchStatus(c.Context(), s, look, patterns)
@@ -62,6 +63,9 @@ func (a *app) statusCommand() *cobra.Command {
 				return err
 			}
 			look.Hosts = matching(p.Board, patterns)
+			if len(look.Hosts) == 0 {
+				p.Board.Sites = s.Others(c.Context())
+			}
 			dead := a.judge(s, p.Board)
 			missing := a.missingHosts(p.Board, look.Hosts)
 			shown := filtered(p, look)

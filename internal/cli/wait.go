@@ -50,15 +50,21 @@ func (a *app) waitCommand() *cobra.Command {
 			if timeout < 0 || every <= 0 {
 				return failure.Usage("", "--timeout %s --every %s: no time to wait", timeout, every)
 			}
+			if c.Flags().Changed("book") {
+				if err := source.RefuseCluster(c.Context(), a.source(cfg), w.Hosts); err != nil {
+					return err
+				}
+			}
+			s, hosts, err := source.OpenCluster(c.Context(), a.source(cfg), from, w.Hosts)
+			if err != nil {
+				return err
+			}
+			w.Hosts = hosts
 			for i, name := range w.Hosts {
 				var err error
 				if w.Hosts[i], err = snapshot.ParseHost(name); err != nil {
 					return failure.Usage("", "--host: %w", err)
 				}
-			}
-			s, err := source.Open(a.source(cfg), from)
-			if err != nil {
-				return err
 			}
 			if s.Remote() {
 				every = max(every, leastSiteEvery)
@@ -101,7 +107,7 @@ func (a *app) waitCommand() *cobra.Command {
 	w.flags(c)
 	c.Flags().IntVar(&w.limit, "gpus", 1, "`NUMBER` of GPUs")
 	c.Flags().StringVar(&w.Model, "model", "", "only GPUs whose name contains this `TEXT`")
-	c.Flags().StringSliceVar(&w.Hosts, "host", nil, "only on this `HOST` (several: separated by commas)")
+	c.Flags().StringSliceVar(&w.Hosts, "host", nil, "only on this `HOST`, NAME/HOST or NAME/ in another cluster (several: separated by commas)")
 	c.Flags().BoolVar(&oneHost, "same-host", false, "all of them on one host")
 	c.Flags().DurationVar(&timeout, "timeout", 0, "give up after this `DURATION`, with exit code 5 (default: never)")
 	c.Flags().DurationVar(&every, "every", 30*time.Second, "`DURATION` between two checks, at least 2s for a site elsewhere")

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/url"
 	"slices"
+	"time"
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/snapshot"
@@ -15,9 +16,9 @@ import (
 // What a board says of itself to boards that show several.
 const (
 	SummaryPath     = "api/v1/summary.json"
+	SitesPath       = "api/v1/sites.json"
 	MaxSummaryBytes = 64 << 10
 
-	sitesPath = "api/v1/sites.json"
 	// maxModels is how many models a sum names, so that it stays below MaxSummaryBytes whatever nodes call their GPUs.
 	maxModels = 20
 	// maxUnits is more than any board has of anything.
@@ -63,7 +64,41 @@ func siteFiles(in render.Input) []render.File {
 			{"last_free", said.Totals.GPUs.Free()}, {"last_free_slices", said.Totals.Slices.Free()},
 		}, sumsOf(&sums)...)
 	})
-	return []render.File{render.NewFile(sitesPath, encodeFile(headerOf(in), object{{"sites", list}}))}
+	return []render.File{render.NewFile(SitesPath, encodeFile(headerOf(in), object{{"sites", list}}))}
+}
+
+// ReadSites reads api/v1/sites.json. A site that says what cannot be true is as one that never answered.
+func ReadSites(r io.Reader) (sites []board.Site, err error) {
+	var doc struct {
+		header
+		Sites []struct {
+			readSums
+			Name        safe      `json:"name"`
+			Title       string    `json:"title"`
+			URL         string    `json:"url"`
+			State       string    `json:"state"`
+			GeneratedAt time.Time `json:"generated_at"`
+		} `json:"sites"`
+	}
+	if err := readJSON(r, &doc, &doc.SchemaVersion); err != nil {
+		return nil, fmt.Errorf("reading the sites: %w", err)
+	}
+	for i := range doc.Sites[:min(len(doc.Sites), board.MaxSites)] {
+		d := &doc.Sites[i]
+		name, err := snapshot.ParseHost(string(d.Name))
+		if err != nil {
+			continue
+		}
+		s := board.Site{Name: name, URL: webAddress(d.URL), State: board.Never}
+		if sums, err := d.sums(); err == nil && !readable(d.GeneratedAt).IsZero() {
+			s.Summary = &board.Summary{Title: readName(d.Title), GeneratedAt: readable(d.GeneratedAt), Own: sums}
+			if s.State = board.Stale; d.State == string(board.Up) {
+				s.State = board.Up
+			}
+		}
+		sites = append(sites, s)
+	}
+	return sites, nil
 }
 
 type readSums struct {

@@ -150,19 +150,45 @@ func TestSummaryOfALiar(t *testing.T) {
 	}
 }
 
+// TestSitesAreReadBack: with their states and numbers, and each by itself.
+func TestSitesAreReadBack(t *testing.T) {
+	doc := string(apiData(t, withSites(boardtest.Lab()))[SitesPath])
+	read := func(doc string) string {
+		sites, err := ReadSites(strings.NewReader(doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list []string
+		for i := range sites {
+			sums := sites[i].Sums()
+			list = append(list, fmt.Sprintf("%s %s %d/%d", sites[i].Name, sites[i].State, sums.Totals.GPUs.Free(), sums.Totals.GPUs.All))
+		}
+		return strings.Join(list, ", ")
+	}
+	if got := read(doc); got != "north up 10/62, south stale 0/62" {
+		t.Error(got)
+	}
+	if got := read(strings.Replace(doc, `"gpus":62`, `"gpus":-62`, 1)); got != "north never 0/0, south stale 0/62" {
+		t.Error(got)
+	}
+	if got := read(strings.Replace(doc, `"name":"north"`, `"name":"../x"`, 1)); got != "south stale 0/62" {
+		t.Error(got)
+	}
+}
+
 // TestSitesFile: the boards of others, each with what counts of it and what it last said.
 func TestSitesFile(t *testing.T) {
 	in := withSites(boardtest.Lab())
 	files := apiData(t, in)
-	if errs := schemaErrors(t, files["api/v1/schema/sites.json"], files[sitesPath]); len(errs) > 0 {
-		t.Errorf("%s: %q", sitesPath, errs)
+	if errs := schemaErrors(t, files["api/v1/schema/sites.json"], files[SitesPath]); len(errs) > 0 {
+		t.Errorf("%s: %q", SitesPath, errs)
 	}
 	for _, want := range []string{
 		`"name":"north"`, `"state":"up"`, `"last_free":10,"last_free_slices":2,"totals":{"gpus":62,"free":10`,
 		`"name":"south"`, `"state":"stale"`, `"last_free":10,"last_free_slices":2,"totals":{"gpus":62,"free":0`, `"unknown":62`,
 	} {
-		if !bytes.Contains(files[sitesPath], []byte(want)) {
-			t.Errorf("%s lacks %s:\n%s", sitesPath, want, files[sitesPath])
+		if !bytes.Contains(files[SitesPath], []byte(want)) {
+			t.Errorf("%s lacks %s:\n%s", SitesPath, want, files[SitesPath])
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"gpuboard/internal/board"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/sitegen/render"
 )
 
 func listText(t testing.TB, b *board.Board, opt Options) string {
@@ -197,5 +198,31 @@ func TestListNamesEachOnce(t *testing.T) {
 func TestListReturnsTheWritersError(t *testing.T) {
 	if err := List(brokenPipe{}, boardtest.Lab().Board, Options{}); !errors.Is(err, errPipe) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestSitesOfOtherClusters: a line each above the hosts, or alone; one that is late says nothing of what is free.
+func TestSitesOfOtherClusters(t *testing.T) {
+	status := func(in render.Input, opt Options) string {
+		var b strings.Builder
+		if err := Status(&b, in.Board, opt); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	front := boardtest.WithSites(render.Input{Board: &board.Board{GeneratedAt: boardtest.Now}})
+	for _, in := range []render.Input{boardtest.WithSites(boardtest.Lab()), front} {
+		got := status(in, Options{ASCII: true})
+		for _, want := range []string{"\ncluster ", "\nnorth ", " 10 of 62 + 2 MIG ", "4 x A100 40 GB", " 09:42\n", "\nsouth ", " ? of 31 ", " 09:30, late\n", "\nfolder ", " never\n"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("no %q in\n%s", want, got)
+			}
+		}
+	}
+	if got := status(front, Options{}); !strings.HasPrefix(got, "10 of 93 GPUs and 2 of 9 MIG slices free: 4 x H100") || strings.Contains(got, "host ") {
+		t.Errorf("without hosts:\n%s", got)
+	}
+	if got := status(boardtest.WithSites(boardtest.Lab()), Options{Hosts: []string{"atlas"}}); strings.Contains(got, "north") {
+		t.Errorf("of one host:\n%s", got)
 	}
 }

@@ -67,6 +67,11 @@ func (t *textPage) gpuName(g *board.GPU) string {
 // table is the overview: one row for each GPU, one for each host that is not up.
 func (t *textPage) table() {
 	t.headline()
+	t.sites()
+	if len(t.b.Hosts) == 0 && len(t.b.Sites) > 0 {
+		t.notes()
+		return
+	}
 	table := t.overview()
 	t.put(table.Rule())
 	t.put(table.Titles())
@@ -77,6 +82,46 @@ func (t *textPage) table() {
 	}
 	t.put(table.Rule())
 	t.notes()
+}
+
+// sites are the boards of other clusters, a line each, where no host is asked for.
+func (t *textPage) sites() {
+	if len(t.b.Sites) == 0 || len(t.opt.Hosts) > 0 {
+		return
+	}
+	table := t.columns("  ", "", Column{Title: "cluster", Least: 8}, Column{Title: "free", Painted: true},
+		Column{Title: "by model", Least: 10}, Column{Title: "as of"})
+	var rows [][]string
+	for i := range t.b.Sites {
+		s := &t.b.Sites[i]
+		sums, asOf, free := s.Sums(), "never", t.dash
+		var models []string
+		for _, m := range sums.Models {
+			if m.Free > 0 {
+				models = append(models, strconv.Itoa(m.Free)+" x "+t.model(m.Name, m.MemoryTotal))
+			}
+		}
+		if s.Summary != nil {
+			asOf = t.moment(s.Summary.GeneratedAt)
+			free = fmt.Sprintf("%d of %d", sums.Totals.GPUs.Free(), sums.Totals.GPUs.All)
+			if s.State != board.Up {
+				asOf, free = asOf+", late", fmt.Sprintf("? of %d", sums.Totals.GPUs.All)
+			}
+			if slices := sums.Totals.Slices; slices.All > 0 && s.State == board.Up {
+				free += fmt.Sprintf(" + %d MIG", slices.Free())
+			}
+		}
+		rows = append(rows, []string{t.safe(s.Name), free, strings.Join(models, ", "), asOf})
+	}
+	table.Fit(rows)
+	t.put(table.Titles())
+	for i, row := range rows {
+		state := board.Unknown
+		if t.b.Sites[i].State == board.Up {
+			state = board.Free
+		}
+		t.put(table.Line(textColor(state), row...))
+	}
 }
 
 // tableHost is the rows of one host.

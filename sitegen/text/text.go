@@ -168,10 +168,14 @@ func (t *textPage) moment(at time.Time) string {
 // headline answers the first question in one line: how many are free, and of
 // which kind.
 func (t *textPage) headline() {
-	totals := t.b.Totals
+	totals, models := t.b.Totals, t.b.Models
+	if len(t.b.Hosts) == 0 { // it shows other boards alone
+		others := t.b.Others()
+		totals, models = others.Totals, others.Models
+	}
 	s := totals.FreeOf() + " free"
 	var kinds []string
-	for _, m := range t.b.Models {
+	for _, m := range models {
 		if m.Free > 0 {
 			kinds = append(kinds, strconv.Itoa(m.Free)+" x "+t.model(m.Name, m.MemoryTotal))
 		}
@@ -180,7 +184,7 @@ func (t *textPage) headline() {
 		s += ": " + strings.Join(kinds, ", ")
 	}
 	color := "1;32"
-	if len(t.b.FreeNow) == 0 {
+	if totals.GPUs.Free()+totals.Slices.Free() == 0 {
 		color = "1;33"
 	}
 	t.line(color, s)
