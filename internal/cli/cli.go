@@ -203,7 +203,7 @@ EXIT STATUS
 func (a *app) load(c *cobra.Command) (*config.Config, error) {
 	return config.Load(config.Sources{Getenv: a.getenv, Flag: func(name string) (string, bool) {
 		f := c.Flags().Lookup(name)
-		if f == nil || !f.Changed {
+		if f == nil || !f.Changed || f.Value.Type() == "int" { // demo --sites 3 is no setting
 			return "", false
 		}
 		return f.Value.String(), true

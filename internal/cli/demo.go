@@ -30,14 +30,14 @@ import (
 )
 
 func (a *app) demoCommand() *cobra.Command {
-	verbose := false
+	verbose, sites := false, 0
 	c := &cobra.Command{
 		Use: "demo", Short: "run a simulated cluster on this machine", GroupID: groupSetup, Args: cobra.NoArgs,
 		Long: "demo runs a cluster in a temporary directory. Only its machines are simulated: nvidia-smi, ps\n" +
 			"and /proc. For each of them, and for the web host, demo runs what a lab runs: run, receive,\n" +
 			"generate and serve. It needs no GPU, sshd or Consul. If this machine has nvidia-smi, it joins\n" +
 			"the cluster. Ctrl-C ends the demo and removes its files.\n" + exitStatus,
-		Example: "  gpuboard demo\n  gpuboard demo --verbose\n  gpuboard demo --listen 127.0.0.1:9000",
+		Example: "  gpuboard demo\n  gpuboard demo --verbose\n  gpuboard demo --sites 3\n  gpuboard demo --listen 127.0.0.1:9000",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			l, err := listen(cfg.String("listen"))
 			if err != nil && !cfg.Given("listen") {
@@ -54,11 +54,18 @@ func (a *app) demoCommand() *cobra.Command {
 			if verbose {
 				log = a.stderr
 			}
-			return a.demo(ctx, cfg, log, l)
+			switch {
+			case sites < 0 || sites > maxDemoSites:
+				return failure.Usage("", "--sites: from 1 to %d, not %d", maxDemoSites, sites)
+			case sites > 0:
+				return a.demoSites(ctx, cfg, log, l, sites)
+			}
+			return a.demo(ctx, cfg, log, l, 1)
 		}),
 	}
 	a.flags(c, "listen", "nvidia_smi", "ps", "timezone")
 	c.Flags().BoolVar(&verbose, "verbose", false, "print each command that it runs, and what that says")
+	c.Flags().IntVar(&sites, "sites", 0, "run this `NUMBER` of clusters, and a front page of them all")
 	return c
 }
 
@@ -74,10 +81,61 @@ type demonstration struct {
 	background func(run func() error)
 }
 
+const maxDemoSites = 9
+
+// demoSites runs several demonstrations, and a generator without hosts that shows them all.
+func (a *app) demoSites(ctx context.Context, asked *config.Config, log io.Writer, l net.Listener, sites int) (err error) {
+	dir, err := os.MkdirTemp("", "gpuboard-demo-")
+	if err != nil {
+		return fmt.Errorf("making a temporary directory: %w", err)
+	}
+	defer func() { err = errors.Join(err, removeDemo(dir)) }()
+	ctx, cancel := context.WithCancelCause(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel(nil)
+	quiet := *a
+	quiet.stdout, quiet.stderr = io.Discard, log
+	front := &demonstration{app: a, log: log, dir: dir, config: filepath.Join(dir, "gpuboard.yml")}
+	front.background = func(run func() error) {
+		all.Go(func() {
+			if err := run(); err != nil && ctx.Err() == nil {
+				cancel(err)
+			}
+		})
+	}
+	settings := fmt.Sprintf("title: All clusters\ndata: %[1]s/data\nsite: %[1]s/site\nstate: %[1]s/state\n"+
+		"no_history: true\ninterval: 5s\nlisten: %[2]s\nsites:\n", dir, l.Addr())
+	for i := range sites {
+		cluster, err := listen("127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		defer cluster.Close()
+		settings += fmt.Sprintf("  - cluster%d=http://%s/\n", i+1, cluster.Addr())
+		front.background(func() error { return quiet.demo(ctx, asked, log, cluster, int64(i+1)) })
+	}
+	err = os.WriteFile(front.config, []byte(settings), 0o600)
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(dir, "data", "drop"), 0o700)
+	}
+	if err == nil {
+		err = front.command(ctx, a.now, "generate", "--config", front.config)
+	}
+	if err != nil {
+		return err
+	}
+	front.goOn(ctx, "generate", "--watch", "--config", front.config)
+	fmt.Fprintf(a.stdout, "http://%s/\n", l.Addr())
+	fmt.Fprintln(a.stderr, "gpuboard: the clusters appear as soon as each has made up a month of history. Ctrl-C ends the demo")
+	l.Close() // for serve
+	return front.command(ctx, a.now, "serve", "--config", front.config)
+}
+
 // demo runs a demonstration until the context ends. asked are the settings of the command.
-func (a *app) demo(ctx context.Context, asked *config.Config, log io.Writer, l net.Listener) (err error) {
+func (a *app) demo(ctx context.Context, asked *config.Config, log io.Writer, l net.Listener, seed int64) (err error) {
 	d := &demonstration{app: a, log: log, start: a.now().UTC()}
-	d.fleet = demo.New(1, d.start)
+	d.fleet = demo.New(seed, d.start)
 	if d.dir, err = os.MkdirTemp("", "gpuboard-demo-"); err != nil {
 		return fmt.Errorf("making a temporary directory: %w", err)
 	}
