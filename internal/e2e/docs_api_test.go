@@ -38,13 +38,13 @@ func apiDoc(t *testing.T) string {
 // TestAPIExamples holds each file of a site to the schema that the site publishes for it, and so it does
 // with the examples of the documentation.
 func TestAPIExamples(t *testing.T) {
-	s := newWebSite(t, withPast(t))
+	s := newWebSite(t, withPast(t), withSites)
 	if err := s.generate(webStart); err != nil {
 		t.Fatal(err)
 	}
 	files := map[string]string{
 		"board": "api/v1/board.json", "free": "api/v1/free.json", "hosts": "api/v1/hosts.json", "users": "api/v1/users.json",
-		"bookings": "api/v1/bookings.json", "host": "api/v1/hosts/atlas.json", "health": "health.json",
+		"bookings": "api/v1/bookings.json", "summary": "api/v1/summary.json", "sites": "api/v1/sites.json", "host": "api/v1/hosts/atlas.json", "health": "health.json",
 		"history-users": "api/v1/history/users.json", "history-hosts": "api/v1/history/hosts.json",
 		"history-fleet": "api/v1/history/fleet.json", "history-host": "api/v1/hosts/atlas/history.json",
 	}
@@ -159,7 +159,7 @@ func undescribed(schema any) []string {
 // TestAPIFilesAreDocumented compares the tables of files, the second of which is for other systems, with
 // a generated site, in both directions.
 func TestAPIFilesAreDocumented(t *testing.T) {
-	s := newWebSite(t, withPast(t))
+	s := newWebSite(t, withPast(t), withSites)
 	if err := s.generate(webStart); err != nil {
 		t.Fatal(err)
 	}

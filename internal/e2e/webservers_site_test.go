@@ -13,10 +13,12 @@ import (
 	"testing"
 	"time"
 
+	boards "gpuboard/internal/board"
 	"gpuboard/internal/demo"
 	"gpuboard/internal/history"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/webtest"
 	"gpuboard/sitegen"
@@ -61,6 +63,13 @@ func newWebSite(t testing.TB, change ...func(*sitegen.Options)) *webSite {
 	}
 	s.gen = gen
 	return s
+}
+
+// withSites gives a site the boards of other clusters.
+func withSites(o *sitegen.Options) {
+	o.Sites = func(context.Context, time.Time, []boards.Site) []boards.Site {
+		return boardtest.WithSites(render.Input{Board: &boards.Board{}}).Board.Sites
+	}
 }
 
 // withPast gives a site a history.
