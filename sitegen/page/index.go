@@ -190,7 +190,7 @@ func (v *view) sites() (list []templates.Site) {
 			Units: unitsOf(&sums.Totals), Models: v.modelsOf(sums.Models), ModelsMore: max(0, len(sums.Models)-maxSupply),
 		}
 		if sums.Problems > 0 {
-			line.Problems = v.words.Count(sums.Problems, "problem")
+			line.Problems = strconv.Itoa(sums.Problems)
 		}
 		return line
 	}
