@@ -145,14 +145,14 @@ func (s *Source) Others(ctx context.Context) []board.Site {
 func OpenCluster(ctx context.Context, o Options, from string, hosts []string) (s *Source, there []string, err error) {
 	name, found := "", false
 	for i, host := range hosts {
-		cluster, rest, elsewhere := strings.Cut(host, "/")
+		cluster, rest, elsewhere := cutCluster(host)
 		if i > 0 && (elsewhere != found || cluster != name && elsewhere) {
 			return nil, nil, failure.Usage("type a command for each", "%s and %s are of different clusters", hosts[0], host)
 		}
 		if found = elsewhere; found {
 			name = cluster
 		}
-		if rest != "" {
+		if elsewhere && rest != "" {
 			there = append(there, rest)
 		}
 	}
@@ -165,6 +165,16 @@ func OpenCluster(ctx context.Context, o Options, from string, hosts []string) (s
 		s, err = Open(o, place)
 	}
 	return s, there, err
+}
+
+// cutCluster splits NAME/gpu01:0. What only looks like a path is of no cluster.
+func cutCluster(host string) (name, there string, elsewhere bool) {
+	name, there, elsewhere = strings.Cut(host, "/")
+	if elsewhere {
+		_, err := snapshot.ParseHost(name)
+		elsewhere = err == nil
+	}
+	return name, there, elsewhere
 }
 
 // placeOf is where the site of another cluster is.
@@ -188,7 +198,7 @@ func placeOf(ctx context.Context, o Options, from, name string) (string, error) 
 // RefuseCluster refuses to change the bookings of another cluster from here, and says where that is done.
 func RefuseCluster(ctx context.Context, o Options, hosts []string) error {
 	for _, host := range hosts {
-		name, there, elsewhere := strings.Cut(host, "/")
+		name, there, elsewhere := cutCluster(host)
 		if !elsewhere {
 			continue
 		}
