@@ -54,7 +54,7 @@ func (a *app) bookCommand() *cobra.Command {
 			"  gpuboard book gpu02 --from \"mon 08:00\" --until \"mon 18:00\" --kind maintenance\n" +
 			"  gpuboard book --gpus 2 --model a100 --min-memory 40G --until \"fri 18:00\"",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
-			if err := source.RefuseCluster(c.Context(), a.source(cfg), append(args, r.extend)); err != nil {
+			if err := source.RefuseCluster(c.Context(), a.source(cfg), args); err != nil {
 				return err
 			}
 			if done, err := a.onWebHost(c, cfg, args); done {

@@ -139,7 +139,7 @@ func helped(c *cobra.Command, n text.Notice, here bool, person string) concern {
 	case n.Kind == text.GPUTaken:
 		advice, words = "for a free one", []string{"status", "--free"}
 	case byID && n.Kind == text.BookingEnding:
-		advice, words = "to keep it", []string{"book", "--extend", n.Booking, "--for", "1d"}
+		advice, words = "to keep it", []string{"extend", n.Booking, "--for", "1d"}
 	case byID && slices.Contains([]string{text.BookingBegins, text.BookingNoShow, text.GPUIdle}, n.Kind):
 		advice, words = "to give it back", []string{"release", n.Booking}
 	}

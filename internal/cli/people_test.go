@@ -466,11 +466,11 @@ func TestMineSpoilsNoLogin(t *testing.T) {
 	}
 
 	got := ask(t, sitetest.Now, "mine", "--from", whole, "--name", "eva", "--limit", need.Patience.String())
-	id := regexp.MustCompile(`release (\S+)|--extend (\S+)`).FindAllStringSubmatch(got.stdout, -1)
+	id := regexp.MustCompile(`release (\S+)|extend (\S+)`).FindAllStringSubmatch(got.stdout, -1)
 	if len(id) != 1 {
 		t.Fatalf("%v", got)
 	}
-	want := "gpu01:1: your booking ends 12:00, in 2 h 18 min; to keep it, on the web host: gpuboard book --extend " + id[0][2] + " --for 1d --name eva\n" +
+	want := "gpu01:1: your booking ends 12:00, in 2 h 18 min; to keep it, on the web host: gpuboard extend " + id[0][2] + " --for 1d --name eva\n" +
 		"gpu01:0: used by ann (=cmd|' /C calc'!A0), and booked by you until Sun 00:00; to see more: gpuboard status gpu01 --detail --from " + whole + "\n"
 	if got.stdout != want || got.stderr != "" || got.code != 0 {
 		t.Errorf("%v\nwant\n%s", got, want)

@@ -78,7 +78,7 @@ func (e *editor) noTimeToRelease(args []string, err error) error {
 		hint = "release ends a booking now: " + shell.Join(append([]string{"gpuboard", "release"}, places...)...)
 	}
 	if flag == "until" && len(places) == 1 {
-		hint += "; at that time: " + shell.Join("gpuboard", "book", "--extend", places[0], "--until", said)
+		hint += "; at that time: " + shell.Join("gpuboard", "extend", places[0], "--until", said)
 	}
 	return failure.Usage(hint, "%q is a time, and not a booking", said)
 }

@@ -16,7 +16,7 @@ import (
 
 // noCommand is the first line of code that is not to be typed: parts of files,
 // and what programs print.
-var noCommand = regexp.MustCompile(`^(\{|timezone: |--free: |include |Include |import |server\.modules |Markdown  |adal, |@vision: |consul:|hosts:|short_names:|gpuboard: |//|gpu01:0 booked|data: |Match |data/|node  |login,mail|discord  )`)
+var noCommand = regexp.MustCompile(`^(\{|timezone: |--free: |include |Include |import |server\.modules |Markdown  |adal, |@vision: |consul:|hosts:|short_names:|gpuboard: |//|gpu01:0 booked|data: |Match |data/|node  |login,mail|to: s3|drops: s3|publish_to: |discord  )`)
 
 // A manual is what a page takes for granted, and who else runs its commands.
 type manual struct {

@@ -187,7 +187,7 @@ type extendInput struct {
 }
 
 func (t *tools) extend(ctx context.Context, in extendInput) (string, []byte, error) {
-	return t.change(ctx, "book", []string{"--extend=" + in.Which, "--for=" + in.For, "--until=" + in.Until}, nil)
+	return t.change(ctx, "extend", []string{"--for=" + in.For, "--until=" + in.Until}, []string{in.Which})
 }
 
 // change runs a command. Each flag is one word with its value, so that no value is taken for a flag.
