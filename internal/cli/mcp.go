@@ -50,7 +50,7 @@ func (a *app) mcpCommand() *cobra.Command {
 	}
 	a.flags(c, bookingKeys()...)
 	sourceFlag(c, &from)
-	c.Flags().StringVar(&name, "name", "", "your `NAME` (default: booking.name, else your login name)")
+	c.Flags().StringVarP(&name, "name", "n", "", "your `NAME` (default: booking.name, else your login name)")
 	c.Flags().BoolVar(&allow, "allow-booking", false, "let the agent book, extend and release in your name")
 	return c
 }

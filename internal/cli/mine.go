@@ -74,11 +74,11 @@ func (a *app) mineCommand() *cobra.Command {
 	}
 	a.flags(c, "data", "site", "comments", "aliases", "timezone", "booking.name", "booking.ssh")
 	sourceFlag(c, &from)
-	c.Flags().StringVar(&name, "name", "", "your `NAME` (default: booking.name, else your login name)")
-	c.Flags().DurationVar(&within, "within", 12*time.Hour, "`DURATION` before the beginning or end of a booking at which it is said")
+	c.Flags().StringVarP(&name, "name", "n", "", "your `NAME` (default: booking.name, else your login name)")
+	c.Flags().DurationVar(&within, "within", 12*time.Hour, "say a booking this `DURATION` before it begins or ends")
 	c.Flags().DurationVar(&limit, "limit", mineLimit, "`DURATION` that it may take")
 	_ = c.Flags().MarkHidden("limit") // for tests, on machines of any speed
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON; nothing if the board does not answer")
+	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON; nothing if the board does not answer")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "say why nothing is printed")
 	return c
 }
