@@ -7,3 +7,6 @@ type AboutPage struct {
 	Comments string // where the bookings are kept
 	Sample   string // of that file
 }
+
+// A MissingPage is 404.html.
+type MissingPage struct{ Frame }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -206,7 +207,7 @@ func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
 	h.Set("Vary", "Accept-Encoding, User-Agent")
 	contentType, known := types[path.Ext(name)]
 	if !known {
-		http.NotFound(w, r)
+		s.missing(w, r, path.Ext(name) == "")
 		return
 	}
 	if name == "metrics.txt" {
@@ -233,13 +234,30 @@ func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
 			return
 		}
 		h.Set("Cache-Control", "no-cache") // what is missing now may be there in a second
-		http.NotFound(w, r)
+		s.missing(w, r, path.Ext(name) == ".html")
 		return
 	}
 	defer f.Close()
 	// Two generations can share second and size: the nanoseconds tell them apart.
 	h.Set("ETag", fmt.Sprintf(`"%x-%x%s"`, info.ModTime().UnixNano(), info.Size(), strings.TrimPrefix(path.Ext(sent), path.Ext(name))))
 	http.ServeContent(w, r, "", time.Time{}, f)
+}
+
+// missing says that there is no such file: with the site's page for that where somebody asks for a page.
+func (s *server) missing(w http.ResponseWriter, r *http.Request, page bool) {
+	f, _, err := s.open("404.html")
+	if err == nil {
+		defer f.Close()
+	}
+	if err != nil || !page {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", types[".html"])
+	w.WriteHeader(http.StatusNotFound)
+	if r.Method != http.MethodHead {
+		_, _ = io.Copy(w, f) // who asked may be gone
+	}
 }
 
 // open opens a file of the site. What is not a regular file does not exist.

@@ -113,6 +113,23 @@ func TestWhatIsServed(t *testing.T) {
 	}
 }
 
+// TestAMissingPage: who asks for a page gets the site's page for missing ones, and a program no page.
+func TestAMissingPage(t *testing.T) {
+	dir, h := site(t, plain)
+	if err := os.WriteFile(filepath.Join(dir, "404.html"), []byte("no such page"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for target, want := range map[string]bool{
+		"/hosts/nobody/": true, "/nothing": true, "/nothing.html": true, "/nothing.json": false, "/.hidden": false,
+	} {
+		w := get(h, target)
+		page := w.Body.String() == "no such page" && strings.HasPrefix(w.Header().Get("Content-Type"), "text/html")
+		if w.Code != http.StatusNotFound || page != want {
+			t.Errorf("%s: %d %q", target, w.Code, w.Body)
+		}
+	}
+}
+
 // TestWhatIsNoFile: what is not a regular file is not sent, and nobody waits for it.
 func TestWhatIsNoFile(t *testing.T) {
 	dir, h := site(t, plain)

@@ -209,6 +209,9 @@ func TestHostileText(t *testing.T) {
 				}
 				for _, a := range n.Attr {
 					v := strings.ToLower(strings.TrimSpace(a.Val))
+					if f.Path == missingPath { // it is sent at any depth
+						v = strings.TrimPrefix(v, home(""))
+					}
 					if strings.HasPrefix(a.Key, "on") ||
 						(a.Key == "href" || a.Key == "src") && (strings.Contains(v, ":") || strings.HasPrefix(v, "/")) {
 						t.Errorf("%s: %q becomes <%s %s=%q>", f.Path, x, n.Data, a.Key, a.Val)

@@ -5,7 +5,9 @@ package page
 import (
 	"fmt"
 	"io/fs"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/a-h/templ"
@@ -42,6 +44,10 @@ func Files(in render.Input, own fs.FS) error {
 			return err
 		}
 	}
+	missing := templates.MissingPage{Frame: v.frame("about", missingPath, time.Time{}, v.in.Board.Every())}
+	if err := v.put(missing.Frame, templates.Missing(&missing)); err != nil {
+		return err
+	}
 	for _, l := range looks {
 		v.look = l
 		if err := v.pages(); err != nil {
@@ -49,6 +55,19 @@ func Files(in render.Input, own fs.FS) error {
 		}
 	}
 	return nil
+}
+
+// missingPath is the page in the place of those that do not exist. It is sent at any depth, so its links begin where the
+// site does.
+const missingPath = "404.html"
+
+// home is the path of the site on its web server, as far as that is known.
+func home(baseURL string) string {
+	u, err := url.Parse(baseURL)
+	if err != nil {
+		return "/"
+	}
+	return strings.TrimSuffix(u.EscapedPath(), "/") + "/"
 }
 
 // pages renders all pages in one language.

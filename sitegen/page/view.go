@@ -42,6 +42,9 @@ type view struct {
 func (v *view) frame(kind, path string, built time.Time, interval time.Duration) templates.Frame {
 	s := v.in.Site
 	root := strings.Repeat("../", strings.Count(path, "/"))
+	if path == missingPath {
+		root = home(s.BaseURL)
+	}
 	files := v.files(root)
 	zone := ZoneName(v.words.zone, v.in.Board.GeneratedAt)
 	f := templates.Frame{
@@ -57,7 +60,7 @@ func (v *view) frame(kind, path string, built time.Time, interval time.Duration)
 		f.Generation = v.in.Generation
 		f.Next = int(v.in.Board.UntilNext() / time.Second)
 	}
-	if kind == "help" { // the documentation is in one language
+	if kind == "help" || path == missingPath { // in one language
 		f.Languages = nil
 	}
 	if !built.IsZero() {
