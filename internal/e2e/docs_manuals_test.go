@@ -56,10 +56,6 @@ func manuals() map[string]manual {
 			s.board()
 			s.typed("gpuboard check gpu01 --to file:///srv/gpuboard/data")
 		}},
-		"docs/theming.md": {setup: func(s *sandbox) {
-			s.board()
-			s.write("etc/gpuboard/templates/words/en.json", `{"free": "frei"}`)
-		}},
 		"docs/bookings-web.md":  board,
 		"docs/configuration.md": board,
 		"docs/commands.md": {setup: (*sandbox).board, before: func(s *sandbox, command string) {
