@@ -45,8 +45,10 @@ func ParseTarget(s string) (Target, error) {
 		}
 		host, dir, ok := strings.Cut(s, ":")
 		switch {
-		case host == "sftp" && strings.Trim(dir, "/") != "":
-			return bad("write sftp://"+strings.TrimLeft(dir, "/"), "two slashes are missing after sftp:")
+		case (host == "sftp" || host == "s3") && strings.Trim(dir, "/") != "":
+			return bad("write "+host+"://"+strings.TrimLeft(dir, "/"), "two slashes follow %s:", host)
+		case host == "file" && strings.Trim(dir, "/") != "":
+			return bad("write file:///"+strings.TrimLeft(dir, "/"), "three slashes follow file:")
 		case ok && dir != "" && strings.Trim(dir, "0123456789/") == "" && dir[0] != '/': // a port, and no directory
 			return bad("write sftp://"+host+":"+strings.TrimRight(dir, "/")+"/", "it has no scheme")
 		case host != "":

@@ -183,8 +183,7 @@ func (c Contacts) Of(person string) Contact { return c[foldName(person)] }
 // chatName is what no chat reads as more than a name; those of Matrix have a colon and a server.
 var chatName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._=/+@:-]{0,126}$`)
 
-// ParseContacts reads people.csv. Its first line names the columns, of which login is required and mail and chat are
-// known. Each further line is a person, whom login may call by any of their names. "#" begins a comment. A line that
+// ParseContacts reads people.csv. Its first line names the columns, of which login is required, and mail or chat. Each further line is a person, whom login may call by any of their names. "#" begins a comment. A line that
 // is wrong does not count; problems carry it.
 func ParseContacts(data []byte, aliases Aliases) (Contacts, []snapshot.Problem) {
 	contacts := Contacts{}
@@ -207,7 +206,7 @@ func ParseContacts(data []byte, aliases Aliases) (Contacts, []snapshot.Problem) 
 		}
 		if columns == nil {
 			columns = strings.Split(strings.ToLower(strings.Join(fields, ",")), ",")
-			if !slices.Contains(columns, "login") {
+			if !slices.Contains(columns, "login") || !slices.Contains(columns, "mail") && !slices.Contains(columns, "chat") {
 				problem(i+1, "the first line names the columns: login,mail,chat")
 				break
 			}

@@ -302,6 +302,8 @@ func parseMoment(s string, begin, now time.Time, zone *time.Location, end bool) 
 		days, earliest = []date{today}, now
 	case word == "tomorrow":
 		days, earliest = []date{today.plus(1)}, now
+	case word == "yesterday":
+		days, earliest = []date{today.plus(-1)}, time.Time{}
 	case isWeekday:
 		next := first.plus((int(day) - int(begin.Weekday()) + 7) % 7)
 		days = []date{next, next.plus(7)}

@@ -297,7 +297,7 @@ func TestContacts(t *testing.T) {
 
 func TestContactsThatAreNotRead(t *testing.T) {
 	for name, text := range map[string]string{
-		"no columns": "ada,ada@lab.example\n", "too large": strings.Repeat("#", MaxAliasBytes+1), "another encoding": "\xff\xfea\x00",
+		"no columns": "ada,ada@lab.example\n", "another column": "login,name,email\nada,Ada,ada@lab.example\n", "too large": strings.Repeat("#", MaxAliasBytes+1), "another encoding": "\xff\xfea\x00",
 	} {
 		if got, problems := ParseContacts([]byte(text), nil); len(got) != 0 || len(problems) != 1 || problems[0].Line != 1 {
 			t.Errorf("%s: %v, %+v", name, got, problems)

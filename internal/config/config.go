@@ -182,12 +182,21 @@ func sitesOf(values []string) (sites []Site, err error) {
 		if s.Place == "" || address && scheme != "https" && scheme != "http" {
 			return nil, fmt.Errorf("%s needs the address of a site (https://…) or its directory", s.Name)
 		}
+		if LacksScheme(s.Place) {
+			return nil, fmt.Errorf("%s: an address begins with its scheme: https://%s", s.Name, s.Place)
+		}
 		if slices.ContainsFunc(sites, func(other Site) bool { return other.Name == s.Name }) {
 			return nil, fmt.Errorf("two sites are called %s", s.Name)
 		}
 		sites = append(sites, s)
 	}
 	return sites, nil
+}
+
+// LacksScheme reports whether what should be a directory looks like an address without https://.
+func LacksScheme(place string) bool {
+	host, _, _ := strings.Cut(place, "/")
+	return strings.Contains(host, ".") && !strings.HasPrefix(host, ".") && !strings.Contains(place, "://") && !IsDir(place)
 }
 
 // Board returns the thresholds behind the states of GPUs and hosts.

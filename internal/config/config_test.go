@@ -112,6 +112,15 @@ func TestConfigurationErrorsPointAtThePlace(t *testing.T) {
 		{"not a mapping", "- a\n", "lines of the form key: value"},
 		{"bad host", "hosts: [../x]\n", "not a host name"},
 		{"bad host field", "hosts:\n  - name: a\n    gpu: 3\n", `a host has no "gpu"; did you mean "gpus"?`},
+		{"hosts without commas", "hosts: gpu01 gpu02\n", `:1:8: hosts: not a host name: "gpu01 gpu02": letters, digits, inner hyphens and dots only; write a list`},
+		{"hosts without a blank", "hosts:\n  -gpu01\n", ":2:3: write a blank behind the dash"},
+		{"hosts without dashes", "hosts:\n  gpu01: 4\n", "hosts: write a list, in which each host begins with a dash, or names with commas"},
+		{"no colon", "lab: a\ntitle = x\n", ":2:1: write this line as key: value"},
+		{"a value for a section", "booking: true\n", ":1:10: booking takes, below it, lines of the form key: value"},
+		{"no line of a hook", "notify:\n  - {command: [a], on: [b]}\n", `a hook has no "on"; there are command, daily, `},
+		{"pairs for a list", "sites:\n  north: https://x\n", "sites takes NAME=URL, with = between them"},
+		{"a daily report", "notify:\n  - {command: [a], report: daily}\n", `"daily" is neither weekly nor monthly; a summary each day is daily: 08:00`},
+		{"no scheme", "sites: north=gpu.example.org/n\n", "north: an address begins with its scheme: https://gpu.example.org/n"},
 		{"bad gpus", "hosts:\n  - name: a\n    gpus: many\n", `"many" is not a number of GPUs`},
 		{"not YAML", "lab: [\n", "gpuboard.yml:1:"},
 		{"bad zone", "timezone: Mars/Base\n",
@@ -140,6 +149,17 @@ func TestConfigurationErrorsPointAtThePlace(t *testing.T) {
 	_, err := try(t, "title: x\n  every: 3s\nlab: [\n", nil)
 	if err == nil {
 		t.Error("a broken file was read")
+	}
+}
+
+// TestHostsInALine: names with commas between them are the hosts, as those of a list are.
+func TestHostsInALine(t *testing.T) {
+	cfg, err := try(t, "hosts: gpu01, GPU02\n", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cfg.Hosts) != 2 || cfg.Hosts[0].Name != "gpu01" || cfg.Hosts[1].Name != "gpu02" {
+		t.Errorf("hosts are %+v", cfg.Hosts)
 	}
 }
 

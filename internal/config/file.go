@@ -192,6 +192,9 @@ func (f *file) errorIn(t *token.Token, message string) error {
 	return errorf("%s:%d:%d: %s", f.Path, line, column, snapshot.Text(message, maxMessage))
 }
 
+// fewNames is how many names an error about another one lists.
+const fewNames = 20
+
 // fields are the lines that a mapping may have, with what reads each.
 type fields map[string]func(*ast.MappingValueNode) error
 
@@ -217,7 +220,12 @@ func (f *file) mapping(node ast.Node, shape, noun, prefix string, known fields) 
 			return nil, f.errorAt(at, "the setting %s is gone: delete this line", name)
 		}
 		if read == nil {
-			return nil, f.errorAt(at, "%s %q%s", noun, name, spelling.DidYouMean(name, slices.Sorted(maps.Keys(known))))
+			names := slices.Sorted(maps.Keys(known))
+			near := spelling.DidYouMean(name, names)
+			if near == "" && len(names) <= fewNames {
+				near = "; there are " + strings.Join(names, ", ")
+			}
+			return nil, f.errorAt(at, "%s %q%s", noun, name, near)
 		}
 		if err := read(line); err != nil {
 			return nil, err
@@ -244,7 +252,7 @@ func (f *file) settings(node ast.Node) error {
 		if sections[section] == nil {
 			sections[section] = fields{}
 			top[section] = func(line *ast.MappingValueNode) error {
-				_, err := f.mapping(line.Value, shape, noun, section+".", sections[section])
+				_, err := f.mapping(line.Value, section+" takes, below it,", noun, section+".", sections[section])
 				return err
 			}
 		}
@@ -261,6 +269,9 @@ func (f *file) settings(node ast.Node) error {
 func (f *file) setting(k Key, line *ast.MappingValueNode) error {
 	if _, several := line.Value.(*ast.SequenceNode); several && k.Kind != list {
 		return f.errorAt(line.Value.GetToken(), "%s takes one value, not a list", k.Name)
+	}
+	if _, pairs := line.Value.(*ast.MappingNode); pairs && strings.Contains(k.Arg, "=") {
+		return f.errorAt(line.Value.GetToken(), "%s takes %s, with = between them, and several in a list", k.Name, k.Arg)
 	}
 	values, err := f.texts(k.Name, line.Value)
 	if err != nil {
@@ -356,9 +367,23 @@ func (f *file) shortNames(line *ast.MappingValueNode) error {
 
 // hostList reads hosts: a list of names and of entries, or names as a flag has them.
 func (f *file) hostList(line *ast.MappingValueNode, names func(*ast.MappingValueNode) error) error {
+	const shape = "write a list, in which each host begins with a dash, or names with commas between them"
 	list, several := line.Value.(*ast.SequenceNode)
+	if _, pairs := line.Value.(*ast.MappingNode); pairs {
+		return f.errorAt(line.Value.GetToken(), "hosts: %s", shape)
+	}
 	if !several {
-		return names(line)
+		if err := names(line); err != nil {
+			return err
+		}
+		for _, said := range f.List("hosts") {
+			name, err := snapshot.ParseHost(said)
+			if err != nil {
+				return f.errorIn(line.Value.GetToken(), fmt.Sprintf("hosts: %v; %s", err, shape))
+			}
+			f.Hosts = append(f.Hosts, inventory.Entry{Name: name})
+		}
+		return nil
 	}
 	var all []string
 	for _, item := range list.Values {

@@ -55,6 +55,8 @@ func mistake(lines []string, line, column int, message string) (int, int, string
 		message = "this line begins further to the right than the one before: write it below the beginning of that one"
 	case strings.HasSuffix(message, "is a reserved character"), strings.HasPrefix(message, "unexpected directive"):
 		message = "write the value in quotes, because of the sign with which it begins"
+	case strings.HasPrefix(message, "non-map value"):
+		message = "write this line as key: value, with a colon and a blank between the two"
 	case noEnd().MatchString(message):
 		message = "a quote or bracket that begins here, or before, has no end"
 	}

@@ -162,7 +162,7 @@ func (h *Hook) check() error {
 		return err
 	}
 	if h.Report != "" && h.Report != "weekly" && h.Report != "monthly" {
-		return fmt.Errorf("report: %q is neither weekly nor monthly", h.Report)
+		return fmt.Errorf("report: %q is neither weekly nor monthly; a summary each day is daily: 08:00", h.Report)
 	}
 	for _, p := range slices.Concat(h.Events, h.Hosts) {
 		if _, err := path.Match(p, ""); err != nil {
