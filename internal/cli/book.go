@@ -76,7 +76,11 @@ func (a *app) bookCommand() *cobra.Command {
 				return shell.Join(slices.Concat(commandLine(c, without...), more, args)...)
 			}
 			r.instead = func(places []string, more ...string) string {
-				words := commandLine(c, "force")
+				without := []string{"force"}
+				for _, word := range more {
+					without = append(without, strings.TrimPrefix(word, "--"))
+				}
+				words := commandLine(c, without...)
 				return shell.Join(slices.Concat(words[:2], places, words[2:], more)...)
 			}
 			if err := e.misplaced(&r, args); err != nil {
@@ -262,7 +266,10 @@ func (e *editor) meant(r *bookRequest, args []string, host string) string {
 
 // misplaced is an error if some of the words are a time, which stands behind a flag, and no place.
 func (e *editor) misplaced(r *bookRequest, args []string) error {
-	flag, said, places := e.timeAmong(args)
+	if places, times := e.cutTimes(r, args); times != nil {
+		return failure.Usage("did you mean "+r.instead(places, times...), "a time of several words needs quotes")
+	}
+	flag, said, places := e.timeAmong("", args)
 	if flag == "" {
 		return nil
 	}
@@ -271,7 +278,7 @@ func (e *editor) misplaced(r *bookRequest, args []string) error {
 		flag = "from"
 	}
 	hint := "--from, --until and --for say when"
-	if more, _, _ := e.timeAmong(places); more == "" && (!ends || flag == "from" && r.from == "") {
+	if more, _, _ := e.timeAmong("", places); more == "" && (!ends || flag == "from" && r.from == "") {
 		words := []string{"--" + flag, said}
 		if len(places) == 0 && r.gpus == 0 {
 			words = append([]string{"--gpus", "1"}, words...)
@@ -284,21 +291,42 @@ func (e *editor) misplaced(r *bookRequest, args []string) error {
 	return failure.Usage(hint, "%q is a time, and not a host", said)
 }
 
-// timeAmong finds the words among places that are a time (see [booking.FlagFor]), which may be several, and returns the
-// other ones. A known host is no time.
-func (e *editor) timeAmong(args []string) (flag, said string, places []string) {
+// cutTimes finds the times of which a flag has the first word and the places have the others, for want of quotes. It
+// returns the other places, and the flags; nil for none.
+func (e *editor) cutTimes(r *bookRequest, args []string) (places, flags []string) {
+	places = args
+	for _, given := range []struct{ flag, begins string }{{"--from", r.from}, {"--until", r.until}, {"--for", r.length}} {
+		if given.begins == "" {
+			continue
+		}
+		if flag, said, rest := e.timeAmong(given.begins+" ", places); flag != "" {
+			places, flags = rest, append(flags, given.flag, said)
+		}
+	}
+	return places, flags
+}
+
+// timeAmong finds the words among places that are a time (see [booking.FlagFor]), which may be several, behind what it
+// begins with, and returns the other ones. A known host is no time.
+func (e *editor) timeAmong(begins string, args []string) (flag, said string, places []string) {
 	const most = 5 // as in "on friday at 6 pm"
 	for n := min(len(args), most); n > 0; n-- {
 		for i := range len(args) - n + 1 {
-			if _, known := e.Fleet.Hosts[strings.ToLower(args[i])]; known {
+			if slices.ContainsFunc(args[i:i+n], e.atKnownHost) {
 				continue
 			}
-			if flag, said = booking.FlagFor(strings.Join(args[i:i+n], " "), e.Now, e.Zone); flag != "" {
+			if flag, said = booking.FlagFor(begins+strings.Join(args[i:i+n], " "), e.Now, e.Zone); flag != "" {
 				return flag, said, slices.Concat(args[:i], args[i+n:])
 			}
 		}
 	}
 	return "", "", args
+}
+
+func (e *editor) atKnownHost(place string) bool {
+	host, _, _ := strings.Cut(strings.ToLower(place), ":")
+	_, known := e.Fleet.Hosts[host]
+	return known
 }
 
 // choose picks free GPUs that nobody has booked until the end.

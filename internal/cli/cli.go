@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gpuboard/internal/booking"
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/shell"
@@ -77,13 +78,13 @@ func (a *app) run(ctx context.Context) int {
 	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
 	err := root.ExecuteContext(ctx)
 	if err != nil && !understood {
-		err = misunderstood(root, a.args, err)
+		err = misunderstood(root, a.args, err, a.now())
 	}
 	return a.report(err)
 }
 
 // misunderstood adds to an error of cobra's how the command is typed.
-func misunderstood(root *cobra.Command, args []string, err error) error {
+func misunderstood(root *cobra.Command, args []string, err error, now time.Time) error {
 	c, _, findErr := root.Find(args)
 	if findErr != nil || c == root {
 		return failure.Usage("gpuboard --help lists the commands, gpuboard COMMAND --help its flags", "%w", err)
@@ -97,6 +98,9 @@ func misunderstood(root *cobra.Command, args []string, err error) error {
 	given := c.Flags().Args()
 	if refused := c.ValidateArgs(given); refused != nil && refused.Error() == err.Error() && c.HasExample() {
 		err = wrongWords(c, given)
+		if meant := withoutFlag(c, given, now); meant != "" {
+			return failure.Usage("did you mean "+meant, "%w", err)
+		}
 	}
 	near := ""
 	if flag, ok := errors.AsType[*pflag.NotExistError](err); ok {
@@ -107,6 +111,23 @@ func misunderstood(root *cobra.Command, args []string, err error) error {
 		}
 	}
 	return failure.Usage("type it as: "+c.UseLine()+"; see "+c.CommandPath()+" --help", "%w%s", err, near)
+}
+
+// withoutFlag is the command with the flag of which the words that are too many are the name, or the time; "" for none.
+func withoutFlag(c *cobra.Command, given []string, now time.Time) string {
+	needed := len(strings.Fields(c.Use)) - 1
+	if len(given) <= needed {
+		return ""
+	}
+	extra := strings.Join(given[needed:], " ")
+	words := append(commandLine(c), given[:needed]...)
+	if c.Flags().Lookup(extra) != nil {
+		return shell.Join(append(words, "--"+extra)...)
+	}
+	if flag, said := booking.FlagFor(extra, now, time.Local); flag != "" && c.Flags().Lookup("for") != nil {
+		return shell.Join(append(words, "--"+flag, said)...)
+	}
+	return ""
 }
 
 // wrongWords says in what the words of a command are too few or too many.

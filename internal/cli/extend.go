@@ -75,7 +75,7 @@ func (r *bookRequest) checkEnd() error {
 	}
 	if r.length != "" {
 		if _, err := booking.ParseDuration(r.length); err != nil {
-			return failure.Usage("a moment goes with --until", "--for: %w", err)
+			return failure.Usage("a moment goes with --until; what has a blank in it needs quotes", "--for: %w", err)
 		}
 	}
 	for _, flag := range []struct{ name, text string }{{"until", r.until}, {"from", r.from}} {

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"gpuboard/internal/booking"
 	"gpuboard/internal/config"
@@ -44,6 +46,10 @@ func (a *app) mcpCommand() *cobra.Command {
 				o.Run = func(ctx context.Context, words ...string) ([]byte, string, error) {
 					return a.runForAgent(ctx, c, words)
 				}
+			}
+			if f, ok := a.stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+				fmt.Fprintln(a.stderr, "gpuboard: note: this waits for messages of a program for agents, which starts it; Ctrl-C ends it\n"+
+					"gpuboard: hint: people type gpuboard status")
 			}
 			return mcp.Serve(c.Context(), a.stdin, a.stdout, o)
 		}),

@@ -69,7 +69,7 @@ func (e *editor) noTimeToRelease(args []string, err error) error {
 	if !ok || refusal.Reason != booking.NoBooking && refusal.Reason != booking.BadPlace {
 		return nil
 	}
-	flag, said, places := e.timeAmong(args)
+	flag, said, places := e.timeAmong("", args)
 	if flag == "" {
 		return nil
 	}

@@ -210,6 +210,9 @@ func listenHint(addr string, err error) string {
 	if addr != "" && strings.Trim(addr, "0123456789") == "" {
 		return "write a colon before the port: --listen :" + addr
 	}
+	if addr != "" && !strings.Contains(addr, ":") {
+		return "write a port behind it: --listen " + addr + ":8080"
+	}
 	return "see who listens there: ss -ltnp; or choose another address with --listen"
 }
 

@@ -13,6 +13,7 @@ import (
 	"gpuboard/internal/board"
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
+	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/source"
 	"gpuboard/internal/spelling"
@@ -53,7 +54,12 @@ func (a *app) statusCommand() *cobra.Command {
 			}
 			patterns, err := hostPatterns(args)
 			if err != nil {
-				return failure.Usage("", "%w", err)
+				hint := ""
+				if i := slices.IndexFunc(args, func(arg string) bool { return strings.Contains(arg, ":") }); i >= 0 {
+					host, _, _ := strings.Cut(args[i], ":")
+					hint = "each GPU of a host: gpuboard status " + shell.Quote(host) + " --detail"
+				}
+				return failure.Usage(hint, "%w", err)
 			}
 			if watch {
 				return a.watchStatus(c.Context(), s, look, patterns)
@@ -68,6 +74,11 @@ func (a *app) statusCommand() *cobra.Command {
 			}
 			dead := a.judge(s, p.Board)
 			missing := a.missingHosts(p.Board, look.Hosts)
+			for _, arg := range args {
+				if c.Flags().Lookup(arg) != nil && missing > 0 {
+					fmt.Fprintf(a.stderr, "gpuboard: hint: did you mean --%s?\n", arg)
+				}
+			}
 			shown := filtered(p, look)
 			switch {
 			case asJSON:

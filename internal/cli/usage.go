@@ -116,10 +116,11 @@ func (a *app) period(cfg *config.Config, since, until string) (first, end time.T
 	now, zone := a.now().In(cfg.Zone()), cfg.Zone()
 	y, m, d := now.Date()
 	midnight := func(y int, m time.Month, d int) time.Time { return time.Date(y, m, d, 0, 0, 0, 0, zone) }
+	days := map[string]time.Time{"today": midnight(y, m, d), "yesterday": midnight(y, m, d-1)}
 	length, notLength := booking.ParseDuration(since)
 	switch {
-	case since == "today":
-		first = midnight(y, m, d)
+	case !days[since].IsZero():
+		first = days[since]
 	case since == "month":
 		first = midnight(y, m, 1)
 	case since == "1y":
@@ -132,7 +133,12 @@ func (a *app) period(cfg *config.Config, since, until string) (first, end time.T
 		}
 	}
 	end = now
-	if until != "" {
+	if last := days[until]; !last.IsZero() {
+		end = last.AddDate(0, 0, 1)
+	} else if until != "" {
+		if day, _, dayErr := booking.ParseMoment(until, first, zone); dayErr == nil && day.Before(first) {
+			return first, end, failure.Usage("", "--until: %s is before the first day, %s", until, first.Format("2006-01-02"))
+		}
 		if end, _, err = booking.ParseUntil(until, first, first, zone); err != nil {
 			return first, end, failure.Usage("for instance --until 2026-10-31", "--until: %w", err)
 		}
@@ -147,7 +153,11 @@ func (a *app) period(cfg *config.Config, since, until string) (first, end time.T
 		end = now
 	}
 	if !first.Before(end) {
-		return first, end, failure.Usage("", "--since: %s is not over", since)
+		hint := ""
+		if before := first.AddDate(0, 0, -7); before.Before(now) {
+			hint = "a day that is over is written as its date, such as --since " + before.Format("2006-01-02")
+		}
+		return first, end, failure.Usage(hint, "--since: %s is not over", since)
 	}
 	return first, end, nil
 }

@@ -59,7 +59,7 @@ func (s *Source) fetch(ctx context.Context, path string) (io.ReadCloser, error) 
 	exit, hint := failure.ExitError, ""
 	switch code := resp.StatusCode; {
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		exit, hint = failure.ExitUsage, "where it wants a password: https://USER:PASSWORD@"+s.site.Host+s.site.Path+" as site_url, in a file that only you can read"
+		exit, hint = failure.ExitUsage, "where it wants a password: https://USER:PASSWORD@"+s.site.Host+s.site.Path+" as its address, in a file that only you can read"
 	case code == http.StatusNotFound || code == http.StatusGone:
 		exit, hint, err = failure.ExitUsage, "give the address of the site's front page", notThere{err}
 	case code >= 500 || code == http.StatusTooManyRequests || code == http.StatusRequestTimeout:

@@ -125,7 +125,11 @@ func (s *site) read(ctx context.Context, now time.Time) {
 	defer s.mu.Unlock()
 	s.busy = false
 	if err != nil {
-		s.known.Fault = snapshot.Text(err.Error(), snapshot.MaxTextBytes)
+		fault := err.Error()
+		if hint := failure.Explain(err).Hint; hint != "" {
+			fault += "; " + hint
+		}
+		s.known.Fault = snapshot.Text(fault, snapshot.MaxTextBytes)
 		return
 	}
 	s.known.Summary, s.known.ReadAt, s.known.Fault = summary, now, ""

@@ -65,7 +65,7 @@ func TestSitesAreReadSideBySide(t *testing.T) {
 			t.Errorf("it tells the password: %+v", one)
 		}
 	}
-	for i, want := range []string{"3 ", "3 ", "no answer within 2s", "no complete answer within 2s", "circles", "no board", "larger than 64 KiB",
+	for i, want := range []string{"3 ", "3 ", "no answer within 2s", "no complete answer within 2s", "circles", "login in front of it", "larger than 64 KiB",
 		"refused", "no such file", "3 "} {
 		if !strings.Contains(got[i], want) {
 			t.Errorf("s%d: %q, want %q", i, got[i], want)

@@ -83,8 +83,8 @@ func Open(o Options, from string) (*Source, error) {
 			from,
 		)
 	default:
-		hint := ""
-		if host, _, _ := strings.Cut(from, "/"); strings.Contains(host, ".") && !strings.HasPrefix(host, ".") {
+		hint := "a board is read from the address of its site (https://…), its directory, or a data directory"
+		if config.LacksScheme(from) {
 			hint = "an address begins with its scheme: https://" + from
 		}
 		return nil, failure.Usage(hint, "there is no %s", from)

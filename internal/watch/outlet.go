@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,7 +45,7 @@ func newOutlet(cfg *config.Config, ask SSHConfig) (*outlet, error) {
 		return nil, nil
 	}
 	target, err := publisher.ParseTarget(cfg.String("publish_to"))
-	if err == nil && target.Scheme == "file" {
+	if err == nil && target.Scheme == "file" || strings.HasPrefix(cfg.String("publish_to"), "/") {
 		return nil, failure.Usage("write the site there: --site DIR, or public_out: for a second one",
 			"publish_to from %s: a site is copied to sftp:// or s3://", cfg.Origin("publish_to"))
 	}
