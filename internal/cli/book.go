@@ -296,7 +296,7 @@ func (e *editor) misplaced(r *bookRequest, args []string) error {
 func (e *editor) cutTimes(r *bookRequest, args []string) (places, flags []string) {
 	places = args
 	for _, given := range []struct{ flag, begins string }{{"--from", r.from}, {"--until", r.until}, {"--for", r.length}} {
-		if given.begins == "" {
+		if given.begins == "" || strings.Contains(given.begins, "/") { // a date with slashes is refused for these
 			continue
 		}
 		if flag, said, rest := e.timeAmong(given.begins+" ", places); flag != "" {
