@@ -94,6 +94,7 @@ func TestDropsOfABucket(t *testing.T) {
 	fleet := demo.NewLarge(1, start, 2)
 	hosts := fleet.Hosts()
 	first, second := hosts[0].Name, hosts[1].Name
+	spools := map[string]*spool.Spool{}
 	push := func(host string, at time.Time) {
 		t.Helper()
 		target, err := publisher.ParseTarget("s3://gpus/drops/" + host)
@@ -101,8 +102,12 @@ func TestDropsOfABucket(t *testing.T) {
 		p, err := publisher.New(publisher.Options{Target: target, Host: host})
 		check(t, err)
 		defer p.Close()
-		s, err := spool.Open(filepath.Join(cfg.String("state"), "spool", host))
-		check(t, err)
+		s := spools[host]
+		if s == nil {
+			s, err = spool.Open(filepath.Join(cfg.String("state"), "spool", host))
+			check(t, err)
+			spools[host] = s
+		}
 		check(t, s.Add(fleet.Snapshot(host, at)))
 		_, err = p.Publish(t.Context(), s)
 		check(t, err)
