@@ -492,25 +492,3 @@ func TestNobodyIsSaidOnlyOfTheKnown(t *testing.T) {
 		}
 	}
 }
-
-// TestThePageForMissingOnes is sent at any depth, so it needs no file beside it.
-func TestThePageForMissingOnes(t *testing.T) {
-	for base, root := range map[string]string{"": "/", "https://lab.example/": "/", "https://lab.example/gpu": "/gpu/"} {
-		in := boardtest.Lab()
-		in.Site.BaseURL = base
-		files := pages(t, in)
-		i := slices.IndexFunc(files, func(f render.File) bool { return f.Path == "404.html" })
-		if i < 0 {
-			t.Fatal("there is no 404.html")
-		}
-		page := string(files[i].Content)
-		for _, want := range []string{`href="` + root + `index.html"`, `href="` + root + `assets/`, `src="` + root + `assets/`} {
-			if !strings.Contains(page, want) {
-				t.Errorf("with %q, the page has no %s", base, want)
-			}
-		}
-		if strings.Contains(page, `href="index.html"`) || strings.Contains(page, `"../`) {
-			t.Errorf("with %q, a link of the page is relative", base)
-		}
-	}
-}
