@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"gpuboard/internal/snapshot"
@@ -181,10 +182,13 @@ type Contacts map[string]Contact
 func (c Contacts) Of(person string) Contact { return c[foldName(person)] }
 
 // chatName is what no chat reads as more than a name; those of Matrix have a colon and a server.
-var chatName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._=/+@:-]{0,126}$`)
+var chatName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._=/+@:-]{0,126}$`)
+})
 
-// ParseContacts reads people.csv. Its first line names the columns, of which login is required, and mail or chat. Each further line is a person, whom login may call by any of their names. "#" begins a comment. A line that
-// is wrong does not count; problems carry it.
+// ParseContacts reads people.csv. Its first line names the columns, of which login is required, and mail or chat. Each
+// further line is a person, whom login may call by any of their names. "#" begins a comment. A line that is wrong does
+// not count; problems carry it.
 func ParseContacts(data []byte, aliases Aliases) (Contacts, []snapshot.Problem) {
 	contacts := Contacts{}
 	var problems peopleProblems
@@ -206,7 +210,8 @@ func ParseContacts(data []byte, aliases Aliases) (Contacts, []snapshot.Problem) 
 		}
 		if columns == nil {
 			columns = strings.Split(strings.ToLower(strings.Join(fields, ",")), ",")
-			if !slices.Contains(columns, "login") || !slices.Contains(columns, "mail") && !slices.Contains(columns, "chat") {
+			reached := slices.Contains(columns, "mail") || slices.Contains(columns, "chat")
+			if !slices.Contains(columns, "login") || !reached {
 				problem(i+1, "the first line names the columns: login,mail,chat")
 				break
 			}
@@ -252,7 +257,7 @@ func contactIn(columns, fields []string) (login string, c Contact, err error) {
 			c.Mail = value
 		case column == "chat":
 			c.Chat = strings.TrimPrefix(value, "@")
-			if !chatName.MatchString(c.Chat) || slices.Contains([]string{"all", "channel", "everyone", "here", "room"}, c.Chat) {
+			if !chatName().MatchString(c.Chat) || slices.Contains([]string{"all", "channel", "everyone", "here", "room"}, c.Chat) {
 				return "", c, fmt.Errorf("%s is not the name of one person in a chat", quote(value))
 			}
 		case column == "":

@@ -9,6 +9,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // A request is what is sent to a webhook.
@@ -24,10 +25,16 @@ const (
 	maxTelegram = 4096
 )
 
+// pattern is compiled when it is first used: most processes send no messages.
+func pattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
+
 var (
-	discordUser  = regexp.MustCompile(`^[0-9]{5,25}$`)
-	telegramUser = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{3,31}$`)
-	matrixUser   = regexp.MustCompile(`^[^:@]+:[A-Za-z0-9.:-]+$`)
+	slackMember  = pattern(`^[UW][A-Z0-9]{6,}$`)
+	discordUser  = pattern(`^[0-9]{5,25}$`)
+	telegramUser = pattern(`^[A-Za-z][A-Za-z0-9_]{3,31}$`)
+	matrixUser   = pattern(`^[^:@]+:[A-Za-z0-9.:-]+$`)
 )
 
 // request returns what the format of a hook makes of a message and of its address.
@@ -95,7 +102,7 @@ func ntfy(topic string, m message) any {
 func discord(m message) any {
 	users := []string{}
 	text := mentions(m.mention, func(name string) string {
-		if !discordUser.MatchString(name) {
+		if !discordUser().MatchString(name) {
 			return "@\u2060" + escapeMarkdown(name)
 		}
 		users = append(users, name)
@@ -113,7 +120,7 @@ func discord(m message) any {
 // telegram returns a message as plain text, in which an invisible word joiner disables mentions and commands.
 func telegram(m message) string {
 	text := mentions(m.mention, func(name string) string {
-		if telegramUser.MatchString(name) {
+		if telegramUser().MatchString(name) {
 			return "@" + name
 		}
 		return name
@@ -129,7 +136,7 @@ func telegram(m message) string {
 func matrix(m message) any {
 	users := []string{}
 	text := mentions(m.mention, func(name string) string {
-		if matrixUser.MatchString(name) {
+		if matrixUser().MatchString(name) {
 			name = "@" + name
 			users = append(users, name)
 		}

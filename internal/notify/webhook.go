@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -141,13 +140,11 @@ func mentions(names []string, as func(string) string) string {
 
 // slackMention mentions somebody by the ID of a member. Slack knows no other way, and a name is only shown.
 func slackMention(name string) string {
-	if slackMember.MatchString(name) {
+	if slackMember().MatchString(name) {
 		return "<@" + name + ">"
 	}
 	return "@" + escapeSlack(name)
 }
-
-var slackMember = regexp.MustCompile(`^[UW][A-Z0-9]{6,}$`)
 
 // escapeSlack escapes the special characters of Slack, which also disables mentions.
 func escapeSlack(s string) string {
