@@ -324,11 +324,7 @@ func (d *examination) drop(ctx context.Context, host string) bool {
 		}
 		return false
 	}
-	err = publisher.CheckAccess(ctx, publisher.Options{
-		Target: target, Host: host, Budget: d.Config.Duration("push_timeout"),
-		Identity: d.Config.List("identity"), KnownHosts: d.Config.List("known_hosts"),
-		ResolveConfig: d.Node.SSHConfig,
-	}, func() {
+	err = d.access(ctx, target, func() {
 		d.ok("ssh:ok", "%s: the host key is known, the login works, and the server offers posix-rename", to)
 	})
 	if err != nil {
@@ -337,6 +333,15 @@ func (d *examination) drop(ctx context.Context, host string) bool {
 	}
 	d.ok("push:ok", "a test file was written to the drop and removed")
 	return true
+}
+
+// access writes a test file to a target and removes it. connected is called once the login has succeeded.
+func (d *examination) access(ctx context.Context, target publisher.Target, connected func()) error {
+	return publisher.CheckAccess(ctx, publisher.Options{
+		Target: target, Budget: d.Config.Duration("push_timeout"),
+		Identity: d.Config.List("identity"), KnownHosts: d.Config.List("known_hosts"),
+		ResolveConfig: d.Node.SSHConfig,
+	}, connected)
 }
 
 // addError adds a finding for another package's error, with its own code and hint if it has them.

@@ -131,11 +131,7 @@ func (d *examination) copies(ctx context.Context) {
 	}
 	target, err := publisher.ParseTarget(to)
 	if err == nil {
-		err = publisher.CheckAccess(ctx, publisher.Options{
-			Target: target, Budget: d.Config.Duration("push_timeout"),
-			Identity: d.Config.List("identity"), KnownHosts: d.Config.List("known_hosts"),
-			ResolveConfig: d.Node.SSHConfig,
-		}, func() {})
+		err = d.access(ctx, target, func() {})
 	}
 	if err != nil {
 		d.addError(fmt.Errorf("publish_to: %w", err), publisher.CodeLost, "")
