@@ -6,33 +6,39 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path"
-	"strings"
 
 	"github.com/klauspost/compress/gzip"
 
 	"gpuboard/internal/objectstore"
+	"gpuboard/internal/snapshot"
 )
 
 // A bucket is an s3 target. Its tag is what the latest file had when this process wrote or read it; "" is unknown.
 type bucket struct {
 	*objectstore.Bucket
-	tag string
+	properties func(name string) objectstore.Properties
+	tag        string
 }
 
-func openBucket(t Target) (*bucket, error) {
-	b, err := objectstore.Open(t.String(), os.Getenv)
+func openBucket(o Options) (*bucket, error) {
+	b, err := objectstore.Open(o.Target.String(), os.Getenv)
 	if err != nil {
 		return nil, configError(CodeTarget, "", err)
 	}
-	return &bucket{Bucket: b}, nil
+	properties := o.Properties
+	if properties == nil { // of a node's files
+		properties = func(string) objectstore.Properties {
+			return objectstore.Properties{Type: "application/gzip", CacheControl: "no-cache"}
+		}
+	}
+	return &bucket{Bucket: b, properties: properties}, nil
 }
 
 // put replaces one object. A latest file replaces the one that was there when this process began or wrote last, and
 // nothing else: a request that a store carries out late must not replace a newer file.
 func (b *bucket) put(ctx context.Context, name string, data []byte) error {
+	p := b.properties(name)
 	if name != LatestName {
-		p := propertiesOf(name)
 		if p.Encoding == "gzip" {
 			var packed bytes.Buffer
 			w := gzip.NewWriter(&packed)
@@ -47,7 +53,7 @@ func (b *bucket) put(ctx context.Context, name string, data []byte) error {
 	if err != nil {
 		return storeError(err)
 	}
-	b.tag, err = b.Put(ctx, name, data, propertiesOf(name), tag)
+	b.tag, err = b.Put(ctx, name, data, p, tag)
 	return storeError(err)
 }
 
@@ -56,44 +62,15 @@ func (b *bucket) latest(ctx context.Context) (string, error) {
 	if b.tag != "" {
 		return b.tag, nil
 	}
-	_, tag, err := b.Get(ctx, LatestName, maxLatestBytes)
+	_, tag, err := b.Get(ctx, LatestName, snapshot.MaxFileBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return objectstore.Missing, nil
 	}
 	return tag, err
 }
 
-// maxLatestBytes bounds what is read to learn a tag.
-const maxLatestBytes = 16 << 20
-
 func (b *bucket) remove(ctx context.Context, name string) error {
 	return storeError(b.Remove(ctx, name))
-}
-
-// propertiesOf returns what a store says of a file. Pages are stored compressed, as browsers take them; texts and JSON
-// are plain, because curl does not unpack them unless told to.
-func propertiesOf(name string) objectstore.Properties {
-	p := objectstore.Properties{Type: "application/octet-stream", CacheControl: "no-cache"}
-	if strings.HasPrefix(name, "assets/") { // named after their content
-		p.CacheControl = "public, max-age=31536000, immutable"
-	}
-	kinds := map[string]struct{ kind, encoding string }{
-		".html": {"text/html; charset=utf-8", "gzip"},
-		".css":  {"text/css; charset=utf-8", "gzip"},
-		".js":   {"text/javascript; charset=utf-8", "gzip"},
-		".svg":  {"image/svg+xml", "gzip"},
-		".json": {"application/json", ""},
-		".txt":  {"text/plain; charset=utf-8", ""},
-		".ansi": {"text/plain; charset=utf-8", ""},
-		".csv":  {"text/csv; charset=utf-8", ""},
-		".ics":  {"text/calendar; charset=utf-8", ""},
-		".atom": {"application/atom+xml", ""},
-		".png":  {"image/png", ""},
-	}
-	if k, known := kinds[path.Ext(name)]; known {
-		p.Type, p.Encoding = k.kind, k.encoding
-	}
-	return p
 }
 
 // storeError gives an error of a store its code; nil for nil.

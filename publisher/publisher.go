@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"gpuboard/internal/objectstore"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
 
@@ -74,6 +75,8 @@ type Options struct {
 	// ResolveConfig returns what `ssh -G host` prints. When it is nil or its error wraps
 	// [fs.ErrNotExist], because ssh is not installed, no ssh_config is used.
 	ResolveConfig func(ctx context.Context, host string) ([]byte, error)
+	// Properties says what a store is to tell of each file to those who read it, for an s3 target; nil for a node's files.
+	Properties func(name string) objectstore.Properties
 	// StateDir is a local directory for records of uploads under way, which an sftp target
 	// needs. With them, a push can remove the temporary files that a killed one left on
 	// the server. It is private to this user and created if it is missing.
@@ -148,7 +151,7 @@ func New(o Options) (*Publisher, error) {
 	p := &Publisher{opts: o, target: o.Target.String(), records: newUploadRecords(o.StateDir, o.Target, o.Budget)}
 	if o.Target.Scheme == "s3" {
 		var err error
-		if p.bucket, err = openBucket(o.Target); err != nil {
+		if p.bucket, err = openBucket(o); err != nil {
 			return nil, err
 		}
 	}

@@ -37,7 +37,7 @@ var rooms = map[string][]string{
 	"internal/spool":       {"internal/atomicfile", "internal/snapshot"},
 	"internal/objectstore": {"internal/snapshot"},
 	"publisher":            {"internal/atomicfile", "internal/objectstore", "internal/shell", "internal/snapshot", "internal/spool"},
-	"publisher/site":       {"internal/atomicfile", "publisher", "sitegen/render"},
+	"publisher/site":       {"internal/atomicfile", "internal/objectstore", "publisher", "sitegen/render"},
 	"publisher/dropbox":    {"internal/atomicfile", "internal/snapshot", "internal/spool"},
 	"internal/inventory":   {"internal/atomicfile", "internal/snapshot"},
 	"internal/booking":     {"internal/atomicfile", "internal/shell", "internal/snapshot", "internal/spelling"},

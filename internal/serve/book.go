@@ -15,6 +15,7 @@ import (
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
 	"gpuboard/sitegen/page"
+	"gpuboard/sitegen/render"
 )
 
 // BookingOptions are what the booking form needs to know.
@@ -136,7 +137,7 @@ func (d *bookingForm) public(w http.ResponseWriter, r *http.Request, name string
 	default:
 		w.Header().Set("Cache-Control", "max-age=31536000, immutable")
 	}
-	w.Header().Set("Content-Type", types[path.Ext(name)])
+	w.Header().Set("Content-Type", render.ContentType(name))
 	_, _ = w.Write(content) // who is gone misses nothing
 	return true
 }
@@ -258,7 +259,7 @@ func (d *bookingForm) show(w http.ResponseWriter, v *visit, status int) {
 		d.fail(w, "rendering the booking page", err)
 		return
 	}
-	w.Header().Set("Content-Type", types[".html"])
+	w.Header().Set("Content-Type", render.ContentType("index.html"))
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // who is gone misses nothing
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"gpuboard/internal/atomicfile"
+	"gpuboard/sitegen/render"
 )
 
 // Options are what a Server needs to know.
@@ -205,13 +206,10 @@ func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
 		h.Set("Cache-Control", "no-cache")
 	}
 	h.Set("Vary", "Accept-Encoding, User-Agent")
-	contentType, known := types[path.Ext(name)]
-	if !known {
+	contentType := render.ContentType(name)
+	if contentType == "" { // nothing of a site
 		s.missing(w, r, path.Ext(name) == "")
 		return
-	}
-	if name == "metrics.txt" {
-		contentType = "text/plain; version=0.0.4; charset=utf-8" // what a Prometheus expects to be told
 	}
 	h.Set("Content-Type", contentType)
 
@@ -253,7 +251,7 @@ func (s *server) missing(w http.ResponseWriter, r *http.Request, page bool) {
 		http.NotFound(w, r)
 		return
 	}
-	w.Header().Set("Content-Type", types[".html"])
+	w.Header().Set("Content-Type", render.ContentType("404.html"))
 	w.WriteHeader(http.StatusNotFound)
 	if r.Method != http.MethodHead {
 		_, _ = io.Copy(w, f) // who asked may be gone
@@ -267,19 +265,4 @@ func (s *server) open(name string) (*os.File, fs.FileInfo, error) {
 		err = fs.ErrNotExist
 	}
 	return f, info, err
-}
-
-// types are the media types of all files that a site has; nothing else is sent.
-var types = map[string]string{
-	".html": "text/html; charset=utf-8",
-	".css":  "text/css; charset=utf-8",
-	".js":   "text/javascript; charset=utf-8",
-	".json": "application/json",
-	".txt":  "text/plain; charset=utf-8",
-	".ansi": "text/plain; charset=utf-8",
-	".svg":  "image/svg+xml",
-	".ics":  "text/calendar; charset=utf-8",
-	".atom": "application/atom+xml; charset=utf-8",
-	".csv":  "text/csv; charset=utf-8",
-	".png":  "image/png",
 }

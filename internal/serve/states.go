@@ -7,6 +7,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"gpuboard/sitegen/render"
 )
 
 // monitorStatus is the answer to /get-status, which exists where the setting compat names gpu-cluster-monitor. Its
@@ -54,7 +56,7 @@ func (s *server) states(w http.ResponseWriter, r *http.Request, name string) boo
 	}
 	body, _ := json.Marshal(hosts)
 	h := w.Header()
-	h.Set("Content-Type", types[".json"])
+	h.Set("Content-Type", render.ContentType("index.json"))
 	h.Set("Cache-Control", "no-cache")
 	h.Set("Content-Length", strconv.Itoa(len(body)+1))
 	if r.Method != http.MethodHead {

@@ -10,6 +10,7 @@ import (
 
 	"gpuboard/internal/booking"
 	"gpuboard/sitegen/page"
+	"gpuboard/sitegen/render"
 )
 
 // What a request for times may hold: the form's fields take no longer texts, and no zone has a longer name.
@@ -62,7 +63,7 @@ func (d *bookingForm) answerTimes(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, _ := json.Marshal(d.times(q)) // strings always can be written
-	w.Header().Set("Content-Type", types[".json"])
+	w.Header().Set("Content-Type", render.ContentType("times.json"))
 	_, _ = w.Write(body) // the client may have disconnected
 }
 

@@ -56,7 +56,7 @@ func newOutlet(cfg *config.Config, ask SSHConfig) (*outlet, error) {
 	to, err := publisher.New(publisher.Options{
 		Target: target, Budget: max(every, leastCopying), Backlog: manyFiles,
 		Identity: cfg.List("identity"), KnownHosts: cfg.List("known_hosts"), ResolveConfig: ask,
-		StateDir: filepath.Join(state, "publish"),
+		StateDir: filepath.Join(state, "publish"), Properties: site.Properties,
 	})
 	if err != nil {
 		return nil, err

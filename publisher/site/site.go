@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/objectstore"
 	"gpuboard/publisher"
 	"gpuboard/sitegen/render"
 )
@@ -210,4 +212,17 @@ func (c *Copier) Withdrawn(_ string, names ...string) error {
 	defer c.mu.Unlock()
 	maps.DeleteFunc(c.known.Files, func(name, _ string) bool { return slices.Contains(names, name) })
 	return nil
+}
+
+// Properties is what a store is to tell of a file of the site. Pages are stored compressed, as browsers take them; texts
+// and JSON are plain, because curl does not unpack them unless told to.
+func Properties(name string) objectstore.Properties {
+	p := objectstore.Properties{Type: render.ContentType(name), CacheControl: "no-cache"}
+	if strings.HasPrefix(name, "assets/") { // named after their content
+		p.CacheControl = "public, max-age=31536000, immutable"
+	}
+	if slices.Contains([]string{".html", ".css", ".js", ".svg"}, path.Ext(name)) {
+		p.Encoding = "gzip"
+	}
+	return p
 }

@@ -107,6 +107,7 @@ func (w *website) copies() error {
 	w.check(err)
 	o := w.o
 	o.Target, o.Backlog, o.StateDir = target, 1000, filepath.Join(w.dir+"-state", "publish")
+	o.Properties = site.Properties
 	w.check(os.MkdirAll(w.dir+"-state", 0o755))
 	to, err := publisher.New(o)
 	w.check(err)

@@ -5,6 +5,7 @@ package render
 import (
 	"cmp"
 	"context"
+	"path"
 	"runtime"
 	"slices"
 	"strings"
@@ -111,6 +112,36 @@ func Rank(name string) int {
 	default:
 		return 1
 	}
+}
+
+// ContentType is the media type of a file of a site, "" for a file that no site has.
+func ContentType(name string) string {
+	if path.Base(name) == "metrics.txt" {
+		return "text/plain; version=0.0.4; charset=utf-8" // what a Prometheus expects to be told
+	}
+	switch path.Ext(name) {
+	case ".html":
+		return "text/html; charset=utf-8"
+	case ".css":
+		return "text/css; charset=utf-8"
+	case ".js":
+		return "text/javascript; charset=utf-8"
+	case ".json":
+		return "application/json"
+	case ".txt", ".ansi":
+		return "text/plain; charset=utf-8"
+	case ".svg":
+		return "image/svg+xml"
+	case ".ics":
+		return "text/calendar; charset=utf-8"
+	case ".atom":
+		return "application/atom+xml; charset=utf-8"
+	case ".csv":
+		return "text/csv; charset=utf-8"
+	case ".png":
+		return "image/png"
+	}
+	return ""
 }
 
 // Put hands files on. It may be called by several goroutines.
