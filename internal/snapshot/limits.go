@@ -11,6 +11,7 @@ const (
 	MaxObjects      = 1 << 15 // per file, or line of an hour file
 	fewObjects      = 64      // in a file of any length
 	MaxGPUs         = 64      // per host
+	MaxTools        = 8       // per host
 	MaxProcesses    = 4096    // per host
 	MaxMIGDevices   = 16      // per GPU; NVIDIA's own limit is 7
 	MaxChildren     = 16      // per dead process

@@ -74,7 +74,7 @@ func TestEveryTextHasAShape(t *testing.T) {
 		t.Errorf("free texts are\n%v, want\n%v", got, free)
 	}
 	g, p := s.GPUs[0], s.Processes[0]
-	if g.ProcessesUnknown != "unknown" || g.ThrottleReasons[0] != "unknown" || p.Type != UnknownType || !Computing(nil, []*Process{&p})[0] || g.Health != HealthUnknown {
+	if g.Maker() != "unknown" || len(s.Tools) != 0 || g.ProcessesUnknown != "unknown" || g.ThrottleReasons[0] != "unknown" || p.Type != UnknownType || !Computing(nil, []*Process{&p})[0] || g.Health != HealthUnknown {
 		t.Errorf("unknown is %q, %q, %q, %q", g.ProcessesUnknown, g.ThrottleReasons, p.Type, g.Health)
 	}
 	kinds := map[string]int{}
@@ -85,7 +85,7 @@ func TestEveryTextHasAShape(t *testing.T) {
 			t.Errorf("told as %+v", p)
 		}
 	}
-	if kinds["uuid"] != 1 || kinds["fabric"] != 1 || kinds["health"] != 1 || len(kinds) != 23 {
+	if kinds["uuid"] != 1 || kinds["fabric"] != 1 || kinds["health"] != 1 || len(kinds) != 25 {
 		t.Errorf("each kind is told once: %v", kinds)
 	}
 	data, err := EncodeSamples([]Sample{{Seq: 1, At: time.UnixMilli(1763616000000), GPUs: []GPUSample{{UUID: evilWords}}}})

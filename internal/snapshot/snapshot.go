@@ -6,6 +6,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -34,14 +35,35 @@ type Snapshot struct {
 	// DriverVersion and CUDAVersion are nvidia-smi's; "" if it does not say.
 	DriverVersion string `json:"driver_version,omitempty"`
 	CUDAVersion   string `json:"cuda_version,omitempty"`
-	Node          Node   `json:"node"`
-	GPUs          []GPU  `json:"gpus"`
+	// Tools are what answered for the GPUs of other vendors than NVIDIA, one a vendor.
+	Tools []Tool `json:"tools,omitempty"`
+	// Pulled is true when the web host read the node over SSH, so that nothing runs on the node itself.
+	Pulled bool  `json:"pulled,omitempty"`
+	Node   Node  `json:"node"`
+	GPUs   []GPU `json:"gpus"`
 	// GPUsComplete is true when the driver answered in full, so that a GPU that is not
 	// listed is gone. When it is false, GPUs that are not listed are unknown.
 	GPUsComplete bool      `json:"gpus_complete,omitempty"`
 	Processes    []Process `json:"processes"`
 	// Errors says what could not be read, in words. It is empty when all went well.
 	Errors []Problem `json:"errors"`
+}
+
+// A Vendor makes GPUs.
+type Vendor string
+
+// The vendors that are read.
+const (
+	NVIDIA Vendor = "nvidia"
+	AMD    Vendor = "amd"
+)
+
+// A Tool is a vendor's program, or the files of its driver, and what it says of itself; "" for what it does not say.
+type Tool struct {
+	Vendor  Vendor `json:"vendor"`
+	Name    string `json:"name"` // amd-smi, rocm-smi, or sysfs where no program was asked
+	Version string `json:"version,omitempty"`
+	Driver  string `json:"driver_version,omitempty"`
 }
 
 // Node is the host around the GPUs.
@@ -93,10 +115,11 @@ const (
 	HealthUnknown Health = "unknown" // it could not be asked
 )
 
-// A GPU is one device as nvidia-smi lists it. Units are nvidia-smi's: MiB, %,
-// °C, W, MHz.
+// A GPU is one device. Units are nvidia-smi's: MiB, %, °C, W, MHz. NVIDIA's GPUs have the indices that nvidia-smi
+// gives them; those of other vendors follow, in the order of their bus addresses.
 type GPU struct {
 	Index        int    `json:"index"`
+	Vendor       Vendor `json:"vendor,omitempty"` // "" for NVIDIA: see [GPU.Maker]
 	UUID         string `json:"uuid,omitempty"`
 	PCIBusID     string `json:"pci_bus_id,omitempty"`
 	Name         string `json:"name,omitempty"`
@@ -158,7 +181,11 @@ type Fabric struct {
 	ClusterUUID string `json:"cluster_uuid"` // "" within one machine
 }
 
-// A MIGDevice is one instance of a partitioned GPU.
+// Maker is the vendor of the GPU.
+func (g *GPU) Maker() Vendor { return cmp.Or(g.Vendor, NVIDIA) }
+
+// A MIGDevice is one instance of a partitioned GPU: a MIG device of NVIDIA's, or a partition of AMD's, whose profile
+// is its modes of computing and memory ("CPX NPS4").
 type MIGDevice struct {
 	Index             int    `json:"index"`
 	GPUInstanceID     *int   `json:"gpu_instance_id"` // nil if it is not given

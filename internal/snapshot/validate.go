@@ -29,6 +29,13 @@ func (s *Snapshot) Validate() []Problem {
 	v.shape(&s.Collector, "collector")
 	v.shape(&s.DriverVersion, "version")
 	v.shape(&s.CUDAVersion, "version")
+	s.Tools = keep(limit(v, s.Tools, MaxTools, "tools"), func(t *Tool) bool {
+		v.shape((*string)(&t.Vendor), "vendor")
+		v.shape(&t.Name, "tool")
+		v.shape(&t.Version, "version")
+		v.shape(&t.Driver, "version")
+		return t.Vendor != "" && t.Name != ""
+	})
 	if s.IntervalSeconds < 0 || s.IntervalSeconds > 7*24*3600 {
 		v.add(BadRange, "interval_seconds is %d", s.IntervalSeconds)
 		s.IntervalSeconds = 0
@@ -176,6 +183,9 @@ func (v *validator) unique(gpus []GPU) []GPU {
 }
 
 func (v *validator) device(g *GPU) {
+	if !v.shape((*string)(&g.Vendor), "vendor") {
+		g.Vendor = "unknown" // "" would mean NVIDIA
+	}
 	v.shape(&g.UUID, "uuid")
 	v.shape(&g.PCIBusID, "pci_bus_id")
 	v.shape(&g.Name, "name")
