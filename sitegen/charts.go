@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -51,7 +49,7 @@ func (g *Generator) haveCharts(host string) bool {
 			if i == 0 {
 				lang = ""
 			}
-			if _, err := os.Lstat(filepath.Join(v.dir, filepath.FromSlash(render.ChartsPath(lang, host)))); err != nil {
+			if !v.has(render.ChartsPath(lang, host)) {
 				return false
 			}
 		}

@@ -82,6 +82,9 @@ type Options struct {
 	// Pretend is for a generation at a moment that is not now: it finds no
 	// events, remembers none and tells nobody.
 	Pretend bool
+	// Preview writes the site into memory, over what is on disk, and says in the report what would change there. The
+	// state directory is written as ever: it should be a copy.
+	Preview bool
 }
 
 // A Generator makes one generation after another.
@@ -111,6 +114,8 @@ type Report struct {
 	Board *board.Board
 	// Written, Same and Removed count the files of the site.
 	Written, Same, Removed int
+	// Changes are, of a preview, the files that would change: "add about/index.html", "change …", "remove …".
+	Changes []string
 }
 
 // Degraded reports whether something that the site shows is not well.

@@ -37,7 +37,9 @@ func (g *Generator) sweep(now time.Time, mem *memory, interrupted bool) (problem
 	}
 	dirs := []string{g.opt.State}
 	for _, v := range g.views {
-		dirs = append(dirs, v.dir)
+		if v.fs == nil {
+			dirs = append(dirs, v.dir)
+		}
 	}
 	for _, dir := range dirs {
 		if _, err := atomicfile.Sweep(dir, left, now); err != nil {

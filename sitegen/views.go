@@ -26,7 +26,8 @@ import (
 // A view is one site that a generation writes.
 type view struct {
 	dir         string
-	manifest    string // file that lists what we put into dir
+	fs          afero.Fs // in place of dir, nil for dir on disk
+	manifest    string   // file that lists what we put into dir
 	privacy     board.Privacy
 	help        bool      // the documentation is part of it
 	compressors sync.Pool // of *compressor
@@ -59,6 +60,11 @@ func newViews(o *Options) ([]*view, []snapshot.Problem, error) {
 				v.dir, o.Data)
 		}
 		v.privacy.Salt = salt
+		if o.Preview {
+			v.fs = afero.NewCopyOnWriteFs(
+				afero.NewReadOnlyFs(afero.NewBasePathFs(afero.NewOsFs(), v.dir)), afero.NewMemMapFs())
+			continue
+		}
 		if err := atomicfile.MkdirAll(v.dir, 0o755); err != nil {
 			return nil, nil, fmt.Errorf("making the site directory: %w", err)
 		}
@@ -153,6 +159,7 @@ func (g *Generator) publish(
 		total.Written += r.Written
 		total.Same += r.Same
 		total.Removed += r.Removed
+		total.Changes = append(total.Changes, r.Changes...)
 	}
 	return total, nil
 }

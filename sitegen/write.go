@@ -1,10 +1,13 @@
 package sitegen
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -16,6 +19,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/spf13/afero"
 	"golang.org/x/sync/errgroup"
 
 	"gpuboard/internal/atomicfile"
@@ -43,17 +47,33 @@ type siteWriter struct {
 	workers *errgroup.Group
 	failed  context.Context // ends with the first error of a worker
 	mu      sync.Mutex      // guards batch and files
-	batch   *atomicfile.Batch
+	batch   staging
 	files   []string // all files of the site
 	closed  bool
+}
+
+// staging takes the files of a site and makes them visible together: [atomicfile.Batch] on disk, fsBatch elsewhere.
+type staging interface {
+	Add(name string, data []byte, mode fs.FileMode) error
+	RemoveFirst(name string) error
+	Remove(name string) error
+	Order(compare func(a, b string) int)
+	Commit() error
+	Abort() error
+	// Changed is how many files are new or have other content.
+	Changed() int
 }
 
 // newSiteWriter starts to write. Whoever calls it calls abort in the end, after
 // commit or without.
 func (v *view) newSiteWriter(now time.Time) (*siteWriter, error) {
-	batch, err := atomicfile.NewBatch(v.dir)
-	if err != nil {
-		return nil, err
+	var batch staging = &fsBatch{fs: v.fs}
+	if v.fs == nil {
+		onDisk, err := atomicfile.NewBatch(v.dir)
+		if err != nil {
+			return nil, err
+		}
+		batch = onDisk
 	}
 	workers, failed := errgroup.WithContext(context.Background())
 	workers.SetLimit(runtime.GOMAXPROCS(0))
@@ -107,7 +127,7 @@ func (w *siteWriter) keep(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range []string{name, name + ".gz"} {
-		if _, err := os.Lstat(filepath.Join(w.v.dir, filepath.FromSlash(name))); err == nil {
+		if w.v.has(name) {
 			w.files = append(w.files, name)
 		}
 	}
@@ -136,7 +156,11 @@ func (w *siteWriter) commit() (r Report, err error) {
 	if r.Removed, err = w.replace(); err != nil {
 		return r, err
 	}
-	r.Written, r.Same = w.batch.Written, len(w.files)-w.batch.Written
+	r.Written = w.batch.Changed()
+	r.Same = len(w.files) - r.Written
+	if b, ok := w.batch.(*fsBatch); ok {
+		r.Changes = b.changes
+	}
 	return r, nil
 }
 
@@ -243,6 +267,9 @@ func union(a, b []string) []string {
 
 // removeEmpty takes away directories that held only what is gone now.
 func (v *view) removeEmpty(old, next []string) {
+	if v.fs != nil {
+		return
+	}
 	for _, name := range old {
 		if _, found := slices.BinarySearch(next, name); found {
 			continue
@@ -255,3 +282,74 @@ func (v *view) removeEmpty(old, next []string) {
 		}
 	}
 }
+
+// has reports whether the site has a file of this name, whoever wrote it.
+func (v *view) has(name string) bool {
+	name = filepath.FromSlash(name)
+	if v.fs != nil {
+		_, err := v.fs.Stat(name)
+		return err == nil
+	}
+	_, err := os.Lstat(filepath.Join(v.dir, name))
+	return err == nil
+}
+
+// fsBatch writes a site that nobody reads meanwhile, so it needs neither temporary files nor syncs.
+type fsBatch struct {
+	fs             afero.Fs
+	staged         []render.File
+	first, removed []string
+	changes        []string // what Commit did, in words
+}
+
+func (b *fsBatch) Add(name string, data []byte, _ fs.FileMode) error {
+	if old, err := afero.ReadFile(b.fs, filepath.FromSlash(name)); err != nil || !bytes.Equal(old, data) {
+		b.staged = append(b.staged, render.File{Path: name, Content: bytes.Clone(data)}) // the caller reuses data
+	}
+	return nil
+}
+
+func (b *fsBatch) RemoveFirst(name string) error {
+	b.first = append(b.first, name)
+	return nil
+}
+
+func (b *fsBatch) Remove(name string) error {
+	b.removed = append(b.removed, name)
+	return nil
+}
+
+func (b *fsBatch) Order(compare func(a, b string) int) {
+	slices.SortStableFunc(b.staged, func(x, y render.File) int { return compare(x.Path, y.Path) })
+}
+
+func (b *fsBatch) Changed() int { return len(b.staged) }
+
+func (b *fsBatch) Commit() error {
+	b.removeAll(b.first)
+	for _, f := range b.staged {
+		name, verb := filepath.FromSlash(f.Path), "add"
+		if _, err := b.fs.Stat(name); err == nil {
+			verb = "change"
+		}
+		if err := errors.Join(b.fs.MkdirAll(filepath.Dir(name), 0o755), afero.WriteFile(b.fs, name, f.Content, 0o644)); err != nil {
+			return fmt.Errorf("writing %s: %w", name, err)
+		}
+		b.changes = append(b.changes, verb+" "+f.Path)
+	}
+	b.removeAll(b.removed)
+	return nil
+}
+
+// removeAll removes files that are there. One that the lower layer of a copy on write has cannot be removed, and is
+// told like the others.
+func (b *fsBatch) removeAll(names []string) {
+	for _, name := range names {
+		if _, err := b.fs.Stat(filepath.FromSlash(name)); err == nil {
+			b.changes = append(b.changes, "remove "+name)
+			_ = b.fs.Remove(filepath.FromSlash(name))
+		}
+	}
+}
+
+func (b *fsBatch) Abort() error { return nil }

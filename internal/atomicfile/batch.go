@@ -85,6 +85,9 @@ func (b *Batch) add(rel string, data []byte, perm fs.FileMode) error {
 	return nil
 }
 
+// Changed is how many files are staged.
+func (b *Batch) Changed() int { return b.Written }
+
 // Remove makes Commit remove the file rel after the renames. A missing file is no
 // error.
 func (b *Batch) Remove(rel string) error {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +20,7 @@ import (
 )
 
 func (a *app) generateCommand() *cobra.Command {
-	var goOn, verbose bool
+	var goOn, verbose, dryRun bool
 	var at string
 	c := &cobra.Command{
 		Use: "generate", Short: "write the site; accept HOST takes in what is older", GroupID: groupWeb, Args: cobra.NoArgs,
@@ -39,6 +40,13 @@ func (a *app) generateCommand() *cobra.Command {
 			cfg.Once = !goOn
 			if err := a.refuseRoot(cfg.String("state")); err != nil {
 				return err
+			}
+			if dryRun {
+				drop, err := preview(cfg, goOn)
+				if err != nil {
+					return err
+				}
+				defer drop()
 			}
 			g, err := watch.NewGenerator(cfg, version(), a.now, a.demonstration != nil, sshConfig)
 			if err != nil {
@@ -75,6 +83,11 @@ func (a *app) generateCommand() *cobra.Command {
 			if last, _ := g.Close(); report.Board != nil { // what history says, the next generation finds
 				report.Board.Problems = append(report.Board.Problems, last...)
 			}
+			for _, change := range report.Changes {
+				if !strings.HasSuffix(change, ".gz") { // what is compressed is the file before it
+					fmt.Fprintln(a.stdout, change)
+				}
+			}
 			if verbose {
 				a.sayDone(report, "")
 			}
@@ -90,8 +103,26 @@ func (a *app) generateCommand() *cobra.Command {
 	a.flags(c, config.WebKeys()...)
 	c.Flags().BoolVarP(&goOn, "watch", "w", false, "keep running: generate at every interval and change")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "print what was done")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "print which files of the site would change, and change none")
 	c.Flags().StringVar(&at, "now", "", "pretend that it is this `TIME` (RFC 3339), to look back or ahead")
 	return c
+}
+
+// preview makes the configuration one of a generation that changes nothing: its state is a copy, which drop removes.
+func preview(cfg *config.Config, goOn bool) (drop func(), err error) {
+	if goOn {
+		return nil, failure.Usage("leave out one of them", "--dry-run shows one generation, and --watch makes many")
+	}
+	dir, err := os.MkdirTemp("", "gpuboard-preview-")
+	if err != nil {
+		return nil, fmt.Errorf("making a directory for a copy of the state: %w", err)
+	}
+	if err := watch.CopyState(dir, cfg.String("state")); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	cfg.Set("state", dir, "--dry-run")
+	cfg.Pretend, cfg.Preview = true, true
+	return func() { _ = os.RemoveAll(dir) }, nil
 }
 
 // collectLess lets a process that ends soon collect garbage half as often, which saves a tenth of its time and takes

@@ -26,8 +26,8 @@ type Config struct {
 	ShortNames map[string]string
 	Hooks      []Hook
 	// Pretend reports that --now was given for this run, Once that the process ends
-	// after one generation.
-	Pretend, Once bool
+	// after one generation, Preview that it only says what would change in the site.
+	Pretend, Once, Preview bool
 
 	getenv func(string) string
 	values map[string]string // by key name
