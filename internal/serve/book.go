@@ -106,6 +106,7 @@ func (d *bookingForm) serve(w http.ResponseWriter, r *http.Request, name string)
 	case v == nil:
 		http.NotFound(w, r)
 	case r.Method == http.MethodPost:
+		v.plain = r.Header.Get("Accept") == "text/plain"
 		d.post(w, r, v)
 	default:
 		d.show(w, v, http.StatusOK)
@@ -150,6 +151,7 @@ type visit struct {
 	pages   *page.BookPages // in the language that is asked for
 	page    page.Book
 	instead bool // somebody else was faster, and something else is offered
+	plain   bool // a program asks, which a refusal tells in text
 }
 
 // visit reads what a request is about. It is nil if the board does not have such a place.
@@ -253,6 +255,10 @@ func (d *bookingForm) show(w http.ResponseWriter, v *visit, status int) {
 	}
 	if cal.Broken && (p.Say == "" || p.Say == "broken") {
 		p.Say, p.Detail = "broken", cal.Mistake()
+	}
+	if v.plain {
+		http.Error(w, v.pages.Refusal(v.page), status)
+		return
 	}
 	body, err := v.pages.Book(v.page)
 	if err != nil {

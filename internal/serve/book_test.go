@@ -143,6 +143,30 @@ func TestConflictKeepsWhatWasTyped(t *testing.T) {
 	}
 }
 
+// TestAProgramIsToldInText: why nothing was saved, and what is in the way.
+func TestAProgramIsToldInText(t *testing.T) {
+	c := newFleet(t)
+	c.write(c.comments, `{"atlas": {"0": {"name": "mira", "date": "2026-11-22 18:00", "comment": "mine"}}}`)
+	for _, tt := range []struct {
+		place, until string
+		code         int
+		says         string
+	}{
+		{"atlas:1", "1d", 303, ""},
+		{"atlas:0", "1d", 409, "Not saved: it is already booked.\natlas:0 mira: Fri 20 Nov 10:00 → Sun 22 Nov 18:00 UTC (2 d 8 h)\n"},
+		{"atlas:2", "1d", 409, "Not saved: others are using it, or may be. Ask them, or tick the box below.\natlas:2 kai train.py\n"},
+		{"ceres:0", "soon", 422, "Not saved: this time cannot be read or booked. "},
+		{"pluto:0", "1d", 404, "404 page not found\n"},
+	} {
+		r := c.form("eva", "/book/?at="+tt.place, "action", "book", "until", tt.until)
+		r.Header.Set("Accept", "text/plain")
+		w := c.do(r)
+		if w.Code != tt.code || !strings.HasPrefix(w.Body.String(), tt.says) || strings.Contains(w.Body.String(), "<") {
+			t.Errorf("%s: %d\n%s", tt.place, w.Code, w.Body)
+		}
+	}
+}
+
 // A booking by number stays with its card: who has it now is asked, and who has
 // the number is not.
 func TestConflictFollowsTheCard(t *testing.T) {

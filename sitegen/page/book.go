@@ -101,6 +101,20 @@ type Book struct {
 	Mine  func(booking.Booking) bool
 }
 
+// Refusal is why nothing was saved, as text.
+func (p *BookPages) Refusal(b Book) string {
+	lines := []string{strings.TrimSpace(p.words.T("book.say."+b.Say) + " " + b.Detail)}
+	for _, c := range b.Clashes {
+		lines = append(lines, c.Place()+" "+c.Name+": "+booking.Describe(c.From, c.Until, b.Now, cmp.Or(b.Zone, p.words.zone)))
+	}
+	if strings.HasPrefix(b.Say, "running") {
+		for _, j := range booking.ByUser(b.Jobs) {
+			lines = append(lines, strings.TrimSpace(j.Place+" "+j.Who.String()+" "+j.Program))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
 // Book renders the booking form.
 func (p *BookPages) Book(b Book) ([]byte, error) {
 	s := p.site
