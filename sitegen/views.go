@@ -140,7 +140,7 @@ func (g *Generator) publish(
 		if v.privacy.MasksPeople() {
 			// Notes on hosts and the places of files are for those who may see people.
 			in.History, in.HostNotes = past.Mask(v.privacy.Name), nil
-			in.Site.CommentsPath, in.Site.BookCommand = "", ""
+			in.Site.CommentsPath, in.Site.BookCommand, in.Site.BookSSH = "", "", ""
 		}
 		if recent != nil {
 			in.FreeMean2h, in.FreeMean24h, in.FreeMean1w = recent.FreeMean2h, recent.FreeMean24h, recent.FreeMean1w

@@ -77,6 +77,31 @@ func (g *GPU) IsModel(part string) bool {
 		strings.Contains(strings.ToLower(g.ShortName), part)
 }
 
+// MayBeIn reports whether a board may have what is wanted, by its sums. It has to be asked only if it may.
+func (r *Request) MayBeIn(s *Sums) bool {
+	count := s.Totals.GPUs
+	if r.Slices() {
+		count = s.Totals.Slices
+	}
+	shared := r.MaxUsed != nil || count.ByState[Booked] > 0
+	may := func(m Model) bool {
+		return m.MIG == r.Slices() && (m.Free > 0 || shared) && m.maybe(r.Model) &&
+			(r.Memory <= 0 || m.MemoryTotal != nil && *m.MemoryTotal+1024 >= r.Memory) // as exact as their names
+	}
+	return slices.ContainsFunc(s.Models, may)
+}
+
+// maybe is [GPU.IsModel] of GPUs of a model, whose full name need not be known.
+func (m *Model) maybe(part string) bool {
+	part = strings.ToLower(part)
+	all := ""
+	for _, maker := range makers {
+		all += strings.ToLower(maker)
+		part = strings.TrimPrefix(part, strings.ToLower(maker))
+	}
+	return strings.Contains(all, part) || strings.Contains(strings.ToLower(m.Name+"\n"+m.FullName), part)
+}
+
 // List returns the GPUs and slices of the kind that is wanted that are open.
 func (r *Request) List(b *Board, open func(*Host, *GPU) bool) []Unit {
 	var list []Unit

@@ -192,6 +192,52 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// TestMayBeIn: a board is asked only if its sums may hold what is wanted, and always if they do.
+func TestMayBeIn(t *testing.T) {
+	sums := func(free, booked int, m Model) *Sums {
+		m.Total, m.Free = 8, free
+		count := Count{All: 8, ByState: map[State]int{Free: free, Booked: booked}}
+		s := &Sums{Totals: Totals{GPUs: count}, Models: []Model{{Name: "GTX 1080 Ti", Total: 8}, m}}
+		if m.MIG {
+			s.Totals.GPUs, s.Totals.Slices = Count{All: 8}, count
+		}
+		return s
+	}
+	a100 := Model{Name: "A100-SXM4-40GB", MemoryTotal: new(int64(40960))}
+	renamed := Model{Name: "big", FullName: "NVIDIA H100 80GB HBM3", MemoryTotal: new(int64(81559))}
+	slice := Model{Name: "A100 MIG 1g.5gb", MIG: true, MemoryTotal: new(int64(4864))}
+	for _, tt := range []struct {
+		request Request
+		sums    *Sums
+		want    bool
+	}{
+		{Request{}, sums(1, 0, a100), true},
+		{Request{}, sums(0, 0, a100), false},
+		{Request{}, sums(0, 1, a100), true},
+		{Request{MaxUsed: new(20.0)}, sums(0, 0, a100), true},
+		{Request{}, &Sums{}, false},
+		{Request{Model: "a100"}, sums(1, 0, a100), true},
+		{Request{Model: "NVIDIA A100-SXM4"}, sums(1, 0, a100), true},
+		{Request{Model: "nvidia"}, sums(1, 0, a100), true},
+		{Request{Model: "GeForce"}, sums(1, 0, a100), true}, // what is left out of a name may be
+		{Request{Model: "h100"}, sums(1, 0, a100), false},
+		{Request{Model: "h100 80GB"}, sums(1, 0, renamed), true},
+		{Request{Model: "BIG"}, sums(1, 0, renamed), true},
+		{Request{Memory: 40960}, sums(1, 0, a100), true},
+		{Request{Memory: 81559 + 1024}, sums(1, 0, renamed), true}, // a sum is of cards that differ by so much
+		{Request{Memory: 81559}, sums(1, 0, a100), false},
+		{Request{Memory: 1}, sums(1, 0, Model{Name: "A100"}), false},
+		{Request{MIG: true}, sums(1, 0, a100), false},
+		{Request{MIG: true}, sums(1, 0, slice), true},
+		{Request{Model: "1g.5gb"}, sums(0, 1, slice), true},
+		{Request{}, sums(1, 0, slice), false},
+	} {
+		if got := tt.request.MayBeIn(tt.sums); got != tt.want {
+			t.Errorf("%+v in %+v: %t", tt.request, tt.sums.Models[max(0, len(tt.sums.Models)-1):], got)
+		}
+	}
+}
+
 func TestPick(t *testing.T) {
 	var list []Unit
 	for i, n := range []int{1, 3, 2} {

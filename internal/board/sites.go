@@ -12,7 +12,7 @@ import (
 const (
 	MaxSites  = 100 // that it reads
 	MaxBoards = 256 // in one sum
-	maxDepth  = 4   // of boards that read boards
+	MaxDepth  = 4   // of boards that read boards
 )
 
 // Sums are the numbers of a board, or of several.
@@ -27,6 +27,7 @@ type Summary struct {
 	ID                       string // tells boards apart; "" where it does not say
 	Title, URL               string
 	GeneratedAt, Due, LateAt time.Time
+	BookSSH                  string // on which host its bookings are changed by ssh, "" where it does not say
 	Own                      Sums
 	Others                   Others
 }
@@ -144,27 +145,36 @@ func addCounts[K comparable](sum, more map[K]int) map[K]int {
 	return sum
 }
 
+// Judge sets the state of a board by its news, which count until some time after it is late, and returns what is wrong.
+func (s *Site) Judge(now time.Time, tolerance, after time.Duration) (fault string) {
+	s.State = Never
+	if s.Summary == nil {
+		return s.Fault
+	}
+	s.State = Stale
+	switch ahead := s.Summary.GeneratedAt.Sub(now); {
+	case ahead > tolerance:
+		return "its clock is " + snapshot.Length(ahead) + " ahead of ours"
+	case !now.After(s.Summary.LateAt.Add(after)):
+		s.State = Up
+	case s.Fault == "":
+		return "its last generation was " + snapshot.Length(-ahead) + " ago"
+	}
+	return s.Fault
+}
+
 // sites judges the news of other boards, and drops the sums of those that have counted this one, or that read boards
 // which read boards, and so on. A board that could not be asked yet is no problem.
 func (m *merger) sites() (list []Site, problems []snapshot.Problem) {
 	for _, s := range m.Sites {
-		s.State = Never
-		fault := s.Fault
 		if s.Summary != nil {
 			summary := *s.Summary
-			if slices.Contains(summary.Others.IDs, m.ID) || summary.Others.Depth >= maxDepth {
+			if slices.Contains(summary.Others.IDs, m.ID) || summary.Others.Depth >= MaxDepth {
 				summary.Others = Others{}
 			}
-			s.Summary, s.State = &summary, Stale
-			switch ahead := summary.GeneratedAt.Sub(m.Now); {
-			case ahead > m.set.ClockTolerance:
-				fault = "its clock is " + snapshot.Length(ahead) + " ahead of ours"
-			case !m.Now.After(summary.LateAt.Add(2 * m.Interval)): // what is read now is for the next generation
-				s.State = Up
-			case fault == "":
-				fault = "its last generation was " + snapshot.Length(-ahead) + " ago"
-			}
+			s.Summary = &summary
 		}
+		fault := s.Judge(m.Now, m.set.ClockTolerance, 2*m.Interval) // what is read now is for the next generation
 		if s.State != Up && fault != "" {
 			problems = append(problems, snapshot.Problem{Code: "cluster:late", File: "cluster " + s.Name, Message: fault})
 		}

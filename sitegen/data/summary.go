@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"regexp"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"gpuboard/internal/board"
@@ -34,6 +37,7 @@ func summaryFile(in render.Input) []byte {
 	}
 	head := object{
 		{"id", b.ID}, {"title", safe(snapshot.Text(in.Site.Title, snapshot.MaxNameBytes))}, {"url", in.Site.BaseURL},
+		{"booking_ssh", in.Site.BookSSH},
 	}
 	own := board.Sums{Totals: b.Totals, Models: b.Models, Problems: len(b.Problems)}
 	return encodeFile(headerOf(in), head, sumsOf(&own), object{{"sites", sites}})
@@ -42,7 +46,9 @@ func summaryFile(in render.Input) []byte {
 func sumsOf(s *board.Sums) object {
 	models := slices.Clone(s.Models[:min(len(s.Models), maxModels)])
 	for i := range models {
-		models[i].FullName = ""
+		if strings.HasSuffix(models[i].FullName, models[i].Name) {
+			models[i].FullName = "" // as what it is read
+		}
 	}
 	return object{{"totals", totalsOf(&s.Totals)}, {"models", models}, {"problem_count", s.Problems}}
 }
@@ -101,6 +107,11 @@ func ReadSites(r io.Reader) (sites []board.Site, err error) {
 	return sites, nil
 }
 
+// sshHost is what a board may call a host that ssh is to go to.
+var sshHost = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([0-9A-Za-z_][0-9A-Za-z._-]*@)?[0-9A-Za-z][0-9A-Za-z._-]*$`)
+})
+
 type readSums struct {
 	Totals struct {
 		GPUs           int                     `json:"gpus"`
@@ -122,10 +133,11 @@ func ReadSummary(r io.Reader) (*board.Summary, error) {
 	var doc struct {
 		header
 		readSums
-		ID    string `json:"id"`
-		Title string `json:"title"`
-		URL   string `json:"url"`
-		Sites *struct {
+		ID      string `json:"id"`
+		Title   string `json:"title"`
+		URL     string `json:"url"`
+		BookSSH string `json:"booking_ssh"`
+		Sites   *struct {
 			readSums
 			IDs   []string `json:"ids"`
 			Depth int      `json:"depth"`
@@ -149,6 +161,9 @@ func ReadSummary(r io.Reader) (*board.Summary, error) {
 	s := &board.Summary{
 		ID: readHex(doc.ID), Title: readName(doc.Title), URL: webAddress(doc.URL),
 		GeneratedAt: times.GeneratedAt, Due: times.Due(), LateAt: times.LateAt(),
+	}
+	if len(doc.BookSSH) <= snapshot.MaxNameBytes && sshHost().MatchString(doc.BookSSH) {
+		s.BookSSH = doc.BookSSH
 	}
 	if s.Own, err = doc.sums(); err != nil {
 		return nil, err
@@ -196,7 +211,7 @@ func (r *readSums) sums() (sums board.Sums, err error) {
 	for _, m := range r.Models[:min(len(r.Models), maxModels)] {
 		check("GPUs of a model", m.Total, maxUnits)
 		check("free GPUs of a model", m.Free, m.Total)
-		m.Name, m.FullName = readName(m.Name), ""
+		m.Name, m.FullName = readName(m.Name), readName(m.FullName)
 		if m.MemoryTotal != nil && (*m.MemoryTotal < 0 || *m.MemoryTotal > maxUnits*1024) {
 			m.MemoryTotal = nil
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/sitegen/render"
 )
@@ -18,7 +20,7 @@ import (
 // withSites is a laboratory that reads two other boards, the second of which is late.
 func withSites(in render.Input) render.Input {
 	in.Board.ID = "0123456789abcdef"
-	in.Site.BaseURL = "https://eva:secret@gpu.example.org/"
+	in.Site.BaseURL, in.Site.BookSSH = "https://eva:secret@gpu.example.org/", "ada@web.example.org"
 	for i, name := range []string{"north", "south"} {
 		s := readSummary(in)
 		s.ID, s.Others = fmt.Sprintf("%016x", i), board.Others{Sums: s.Own, IDs: []string{fmt.Sprintf("%016x", 10+i)}, Depth: 1}
@@ -42,16 +44,22 @@ func readSummary(in render.Input) *board.Summary {
 // TestSummaryIsReadBack: what a board writes, another reads, masked or not, also of boards that it reads itself.
 func TestSummaryIsReadBack(t *testing.T) {
 	in := withSites(boardtest.Lab())
+	in.Board.Models[1].FullName = "NVIDIA of another name"
 	in.Board.Models[0].Next = &board.Next{At: boardtest.At(0, 3, 0), Count: 2, Host: "atlas"}
 	s := readSummary(in)
 	b := in.Board
+	if s.BookSSH != "ada@web.example.org" {
+		t.Errorf("booking by ssh on %q", s.BookSSH)
+	}
 	if s.ID != b.ID || s.Title != "GPU board" || s.URL != "https://gpu.example.org/" || !s.GeneratedAt.Equal(b.GeneratedAt) ||
 		!s.LateAt.Equal(b.LateAt()) || !s.Due.Equal(b.Due()) || s.Own.Problems != len(b.Problems) {
 		t.Errorf("read back: %+v", s)
 	}
 	models := []board.Model{}
 	for _, m := range b.Models {
-		m.FullName = ""
+		if strings.HasSuffix(m.FullName, m.Name) {
+			m.FullName = ""
+		}
 		if m.Next != nil {
 			m.Next = &board.Next{At: m.Next.At, Count: m.Next.Count}
 		}
@@ -96,7 +104,11 @@ func TestSummaryIsSmall(t *testing.T) {
 		next := &board.Next{At: boardtest.Now, Count: 1, Host: strings.Repeat("a", 253)}
 		in.Board.Models = append(m, board.Model{Name: strings.Repeat("<", 125) + fmt.Sprint(i), Total: 1, Next: next})
 	}
-	s := &board.Summary{Own: board.Sums{Models: in.Board.Models}, Others: board.Others{Depth: 1}}
+	theirs := slices.Clone(in.Board.Models)
+	for i := range theirs {
+		theirs[i].FullName = strings.Repeat(">", snapshot.MaxNameBytes)
+	}
+	s := &board.Summary{Own: board.Sums{Models: theirs}, Others: board.Others{Depth: 1}}
 	for i := range board.MaxBoards {
 		s.Others.IDs = append(s.Others.IDs, fmt.Sprintf("%016x", i))
 	}
@@ -135,6 +147,10 @@ func TestSummaryOfALiar(t *testing.T) {
 		{`"late_at":"2026`, `"late_at":"9026`, ""},
 		{`"depth":`, `"depth":-`, ""},
 		{`"id":"0`, `"id":"<`, ""},
+		{`"booking_ssh":"ada@web`, `"booking_ssh":"-oProxyCommand=x`, ""},
+		{`"booking_ssh":"ada@web`, `"booking_ssh":"ada@-w`, ""},
+		{`"booking_ssh":"ada@web`, `"booking_ssh":"$(x) web`, ""},
+		{`"booking_ssh":"ada@web`, `"booking_ssh":"` + strings.Repeat("a", 1000), ""},
 	} {
 		s, err := ReadSummary(strings.NewReader(strings.Replace(good, c.old, c.new, 1)))
 		if err != nil {
@@ -144,7 +160,7 @@ func TestSummaryOfALiar(t *testing.T) {
 		switch {
 		case strings.HasPrefix(c.new, `"title"`) && s.Title != c.want, strings.HasPrefix(c.new, `"url"`) && s.URL != "",
 			s.LateAt.Sub(s.GeneratedAt) > 18*24*time.Hour, strings.HasPrefix(c.new, `"depth"`) && s.Others.Depth != 0,
-			strings.HasPrefix(c.new, `"id"`) && s.ID != "":
+			strings.HasPrefix(c.new, `"id"`) && s.ID != "", strings.HasPrefix(c.new, `"booking_ssh"`) && s.BookSSH != "":
 			t.Errorf("%s: %+v", c.new, s)
 		}
 	}

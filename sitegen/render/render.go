@@ -58,6 +58,7 @@ type Site struct {
 	Zone      *time.Location
 	Version   string // of the generator
 	BaseURL   string // where the site is published, "" when not said; only feeds need it
+	BookSSH   string // on which host book runs by ssh, "" where that is not said
 	Interval  time.Duration
 	// CommentsPath is where people edit the bookings, as they would type it.
 	CommentsPath string
