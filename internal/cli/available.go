@@ -13,6 +13,7 @@ import (
 	"gpuboard/internal/board"
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
+	"gpuboard/internal/shell"
 	"gpuboard/internal/source"
 	"gpuboard/sitegen/text"
 )
@@ -21,30 +22,32 @@ func (a *app) availableCommand() *cobra.Command {
 	var w wanted
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "available", Short: "print the free GPUs of this node, for scripts", GroupID: groupUse, Args: cobra.NoArgs,
+		Use: "available [HOST…]", Short: "print the free GPUs of this node, for scripts", GroupID: groupUse,
 		Long: "available prints the GPUs of this node that you may use now, separated by commas: free GPUs,\n" +
 			"and GPUs that you have booked and nobody uses. With --mig it prints MIG slices instead, by\n" +
 			"UUID. If there are fewer than you ask for, it prints none, names the users on stderr and exits\n" +
-			"with 5.\n" + exitStatus,
+			"with 5.\n\n" +
+			"With --format host:index, and on a machine without GPUs where sites: names other clusters, it\n" +
+			"prints those of the board and then of these clusters, as book takes them: north/gpu01:0. HOST,\n" +
+			"with * and ? if need be, NAME/HOST or NAME/ says where.\n" + exitStatus,
 		Example: "  gpuboard available\n  CUDA_VISIBLE_DEVICES=$(gpuboard available -l 1 --format uuids) python train.py\n" +
 			"  vars=$(gpuboard available -l 2 --min-memory 40G --format env) && env $vars python train.py\n" +
-			"  gpuboard available --booked-only",
-		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
+			"  gpuboard available --booked-only\n  gpuboard available -l 2 --model a100 --format host:index",
+		ValidArgsFunction: a.completeHosts,
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			look := a.look(cfg)
 			look.Color = false
-			if err := w.check(c, "indices", "uuids", "env"); err != nil {
+			if err := w.check(c, "indices", "uuids", "env", "host:index"); err != nil {
 				return err
 			}
-			b, aliases, err := source.ThisNode(c.Context(), a.source(cfg), a.node(cfg))
+			if _, err := strconv.Atoi(strings.Join(args, "")); err == nil {
+				return failure.Usage("did you mean gpuboard available --limit "+args[0], "%q is a number, and no host", args[0])
+			}
+			w.user = cmp.Or(w.user, a.bookingName(cfg))
+			b, mine, open, err := a.open(c, cfg, &w, args)
 			if err != nil {
 				return err
 			}
-			if err := a.withProblems(b, a.gpusMissing(cfg, b)); err != nil {
-				return err
-			}
-			w.user = cmp.Or(w.user, a.bookingName(cfg))
-			mine := aliases.Mine(w.user)
-			open := w.Choose(b, mine)
 			enough := len(open) >= max(w.limit, 1)
 			if w.limit > 0 && len(open) > w.limit {
 				open = open[:w.limit]
@@ -71,11 +74,14 @@ func (a *app) availableCommand() *cobra.Command {
 					fmt.Fprintf(a.stderr, "gpuboard: gpu %s: %s\n", g.Label(), w.why(b, &b.Hosts[0], g, look))
 				}
 			}
-			what := w.count(len(open))
+			what, hint := w.count(len(open)), ""
 			if w.Booked {
 				what += " booked by " + w.user
 			}
-			return failure.New(failure.ExitNoMatch, fmt.Errorf("%s can be used now; you want %d", what, max(w.limit, 1)), "")
+			if len(cfg.Sites()) > 0 && len(b.Hosts) > 0 {
+				hint = "other clusters may have some: " + shell.Join(append(commandLine(c, "format"), "--format", "host:index")...)
+			}
+			return failure.New(failure.ExitNoMatch, fmt.Errorf("%s can be used now; you want %d", what, max(w.limit, 1)), hint)
 		}),
 	}
 	a.flags(c, hereKeys()...)
@@ -83,10 +89,36 @@ func (a *app) availableCommand() *cobra.Command {
 	c.Flags().IntVarP(&w.limit, "limit", "l", 0, "print at most `NUMBER` GPUs (default: all)")
 	c.Flags().BoolVar(&w.Booked, "booked-only", false, "only GPUs that you have booked now, for programs that start jobs")
 	c.Flags().StringVar(&w.maxUsed, "max-used", "", "also GPUs of whose memory at most `20%` is used (default: free GPUs only)")
-	c.Flags().StringVar(&w.shape, "format", "indices", "`FORMAT`: indices, uuids, or env (both variables that CUDA needs)")
+	c.Flags().StringVar(&w.shape, "format", "indices", "`FORMAT`: indices, uuids, env (both variables that CUDA needs), or host:index of all hosts")
 	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
-	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"indices", "uuids", "env"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"indices", "uuids", "env", "host:index"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
+}
+
+// open returns what can be used, and the board of this node; an empty one where all boards are asked, or those that
+// places are of.
+func (a *app) open(c *cobra.Command, cfg *config.Config, w *wanted, places []string) (
+	b *board.Board, mine func(string) bool, open []board.Unit, err error,
+) {
+	everywhere := len(places) > 0 || w.shape == "host:index"
+	if !everywhere {
+		node, aliases, err := source.ThisNode(c.Context(), a.source(cfg), a.node(cfg))
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		missing := a.gpusMissing(cfg, node)
+		if everywhere = missing != nil && noDriver(node) && len(cfg.Sites()) > 0 && !c.Flags().Changed("format"); !everywhere {
+			mine = aliases.Mine(w.user)
+			return node, mine, w.Choose(node, mine), a.withProblems(node, missing)
+		}
+	}
+	if c.Flags().Changed("format") && w.shape != "host:index" {
+		return nil, nil, nil, failure.Usage("without --format it prints HOST:INDEX, as book takes it", "--format %s is for this node alone", w.shape)
+	}
+	w.shape = "host:index"
+	mine = a.asking(cfg, w.user).Aliases.Mine(w.user)
+	open, err = a.openEverywhere(c.Context(), cfg, w, places, mine)
+	return &board.Board{}, mine, open, err
 }
 
 type wanted struct {
@@ -109,6 +141,7 @@ func (w *wanted) count(n int) string {
 // flags declares what available and wait have in common.
 func (w *wanted) flags(c *cobra.Command) {
 	c.Flags().BoolVar(&w.MIG, "mig", false, "MIG slices, and not whole GPUs")
+	c.Flags().StringVar(&w.Model, "model", "", "only GPUs whose name contains this `TEXT`")
 	c.Flags().StringVar(&w.minMemory, "min-memory", "", "only GPUs with at least this `MEMORY`, such as 40G (as vendors count) or 40Gi")
 	c.Flags().StringVar(&w.Order, "order", "index", "prefer by `ORDER`: index, memory or power (most free memory or highest limit first)")
 	c.Flags().StringVar(&w.user, "user", "", "the `NAME` you book under (default: booking.name, else your login name)")
@@ -198,6 +231,8 @@ func (w *wanted) why(b *board.Board, h *board.Host, g *board.GPU, look text.Opti
 		return "a whole GPU, and slices are wanted"
 	case !w.Slices() && g.Slice != nil:
 		return "a MIG slice, which --mig prints"
+	case !g.IsModel(w.Model):
+		return "is no " + w.Model
 	case !w.Fits(h, g):
 		return "has not the memory wanted"
 	case why == "" && w.Booked:
@@ -212,7 +247,7 @@ func (w *wanted) why(b *board.Board, h *board.Host, g *board.GPU, look text.Opti
 
 // others are the GPUs of this node that were not chosen.
 func others(b *board.Board, open []board.Unit) (list []*board.GPU) {
-	for g := range b.Hosts[0].Units() {
+	for _, g := range b.Units() {
 		if !slices.ContainsFunc(open, func(o board.Unit) bool { return o.GPU == g }) {
 			list = append(list, g)
 		}
@@ -220,9 +255,12 @@ func others(b *board.Board, open []board.Unit) (list []*board.GPU) {
 	return list
 }
 
-// availableJSON prints the answer for programs: what was chosen and all others.
+// availableJSON prints the answer for programs: what was chosen and, of this node, all others. Without a node each has
+// its site and host.
 func (a *app) availableJSON(w *wanted, b *board.Board, open []board.Unit, look text.Options) error {
 	type one struct {
+		Site        string      `json:"site,omitempty"`
+		Host        string      `json:"host,omitempty"`
 		Index       int         `json:"index"`
 		Slice       *int        `json:"mig_device"`
 		UUID        string      `json:"uuid"`
@@ -235,10 +273,10 @@ func (a *app) availableJSON(w *wanted, b *board.Board, open []board.Unit, look t
 	}
 	doc := struct {
 		Schema    int    `json:"schema_version"`
-		Host      string `json:"host"`
+		Host      string `json:"host,omitempty"`
 		Available []one  `json:"available"`
 		Others    []one  `json:"others"`
-	}{Schema: 1, Host: b.Hosts[0].Name, Available: []one{}, Others: []one{}}
+	}{Schema: 1, Available: []one{}, Others: []one{}}
 	row := func(g *board.GPU) one {
 		o := one{Index: g.Index, Slice: g.SliceIndex(), UUID: g.UUID, Name: g.Name, State: g.State, MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed}
 		if !g.FreeUntil.IsZero() {
@@ -246,8 +284,15 @@ func (a *app) availableJSON(w *wanted, b *board.Board, open []board.Unit, look t
 		}
 		return o
 	}
+	if len(b.Hosts) > 0 {
+		doc.Host = b.Hosts[0].Name
+	}
 	for _, o := range open {
-		doc.Available = append(doc.Available, row(o.GPU))
+		unit := row(o.GPU)
+		if doc.Host == "" {
+			unit.Site, unit.Host = siteOf(o)
+		}
+		doc.Available = append(doc.Available, unit)
 	}
 	for _, g := range others(b, open) {
 		o := row(g)

@@ -54,8 +54,19 @@ func (a *app) bookCommand() *cobra.Command {
 			"  gpuboard book gpu02 --from \"mon 08:00\" --until \"mon 18:00\" --kind maintenance\n" +
 			"  gpuboard book --gpus 2 --model a100 --min-memory 40G --until \"fri 18:00\"",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
-			if err := source.RefuseCluster(c.Context(), a.source(cfg), args); err != nil {
-				return err
+			r.again = func(without []string, more ...string) string {
+				return shell.Join(slices.Concat(commandLine(c, without...), more, args)...)
+			}
+			r.instead = func(places []string, more ...string) string {
+				without := []string{"force"}
+				for _, word := range more {
+					without = append(without, strings.TrimPrefix(word, "--"))
+				}
+				words := commandLine(c, without...)
+				return shell.Join(slices.Concat(words[:2], places, words[2:], more)...)
+			}
+			if slices.ContainsFunc(args, source.Elsewhere) {
+				return a.elsewhere(c, cfg, args, &r)
 			}
 			if done, err := a.onWebHost(c, cfg, args); done {
 				return err
@@ -72,17 +83,6 @@ func (a *app) bookCommand() *cobra.Command {
 			}
 			e.Force = r.force
 			e.look = func() error { return e.readBoard(c.Context(), cfg, true) }
-			r.again = func(without []string, more ...string) string {
-				return shell.Join(slices.Concat(commandLine(c, without...), more, args)...)
-			}
-			r.instead = func(places []string, more ...string) string {
-				without := []string{"force"}
-				for _, word := range more {
-					without = append(without, strings.TrimPrefix(word, "--"))
-				}
-				words := commandLine(c, without...)
-				return shell.Join(slices.Concat(words[:2], places, words[2:], more)...)
-			}
 			if err := e.misplaced(&r, args); err != nil {
 				return err
 			}
@@ -132,23 +132,32 @@ func (r *bookRequest) check(c *cobra.Command, args []string) error {
 
 const placeForm = "write gpu01:0, gpu01:0,1, gpu01:0-3, gpu01:GPU-…, gpu01:MIG-…, or gpu01 for the whole host"
 
-func (e *editor) book(ctx context.Context, r *bookRequest, args []string) error {
+// booking is what is asked for, without places.
+func (e *editor) booking(r *bookRequest) (one booking.Booking, err error) {
 	flag, until := "--until", r.until
 	switch {
 	case r.length != "":
 		flag, until = "--for", r.length
 	case until == "":
 		if e.defaultLength == "" || e.defaultLength == "none" {
-			return failure.Usage("for instance --for 2d6h, or --until \"fri 18:00\"; booking.default_duration in gpuboard.yml is taken when neither is given", "for how long?")
+			return one, failure.Usage("for instance --for 2d6h, or --until \"fri 18:00\"; booking.default_duration in gpuboard.yml is taken when neither is given", "for how long?")
 		}
 		flag, until = "booking.default_duration", e.defaultLength
 	}
 	from, end, notes, err := e.Times(r.from, until)
 	if err != nil {
-		return e.failed(aboutEnd(err, flag))
+		return one, e.failed(aboutEnd(err, flag))
 	}
 	e.note(notes...)
-	one := booking.Booking{From: from, Until: end, Comment: r.comment, Kind: booking.Kind(cmp.Or(r.kind, string(booking.Reserved)))}
+	kind := booking.Kind(cmp.Or(r.kind, string(booking.Reserved)))
+	return booking.Booking{From: from, Until: end, Comment: r.comment, Kind: kind}, nil
+}
+
+func (e *editor) book(ctx context.Context, r *bookRequest, args []string) error {
+	one, err := e.booking(r)
+	if err != nil {
+		return err
+	}
 	wanted, err := e.wanted(r, one, args)
 	if err != nil {
 		return err
@@ -399,9 +408,6 @@ func (e *editor) finish(ctx context.Context, r *bookRequest, verb string, edit f
 	for _, line := range e.standing(c.Over) {
 		fmt.Fprintf(e.app.stderr, "gpuboard: %s\n", failure.Printable(line))
 	}
-	for _, n := range e.notes {
-		fmt.Fprintf(e.app.stderr, "gpuboard: note: %s\n", failure.Printable(n))
-	}
 	return e.done(verb, c, r.asJSON, r.dryRun)
 }
 
@@ -427,6 +433,9 @@ func (e *editor) inUse(r *bookRequest, refusal *booking.Refusal) error {
 // onWebHost runs a command on the web host by ssh where booking.ssh names one, unless a
 // flag names a file on this machine. done is false where it does not.
 func (a *app) onWebHost(c *cobra.Command, cfg *config.Config, args []string) (done bool, err error) {
+	if slices.ContainsFunc(args, source.Elsewhere) {
+		return true, a.elsewhere(c, cfg, args, nil)
+	}
 	host := cfg.String("booking.ssh")
 	if host == "" || c.Flags().Changed("comments") || c.Flags().Changed("data") {
 		return false, nil
@@ -434,16 +443,21 @@ func (a *app) onWebHost(c *cobra.Command, cfg *config.Config, args []string) (do
 	if strings.HasPrefix(host, "-") || strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return true, failure.Usage("for instance booking.ssh: ada@web.example.org", "booking.ssh from %s: %q is not a host as ssh takes it", cfg.Origin("booking.ssh"), host)
 	}
+	return true, a.bySSH(c, cfg, host, args)
+}
+
+// bySSH runs a command on the web host.
+func (a *app) bySSH(c *cobra.Command, cfg *config.Config, host string, args []string) error {
 	code, err := a.ssh(c.Context(), host, remoteCommand(c, cfg, args))
 	switch {
 	case err != nil:
-		return true, failure.New(failure.ExitError, fmt.Errorf("running gpuboard on %s: %w", host, err), "bookings are changed on the web host: is ssh installed here?")
+		return failure.New(failure.ExitError, fmt.Errorf("running gpuboard on %s: %w", host, err), "bookings are changed on the web host: is ssh installed here?")
 	case code == sshFailed:
-		return true, failure.New(failure.ExitTryAgain, fmt.Errorf("running gpuboard on %s: ssh failed", host), "try: ssh "+shell.Quote(host)+" gpuboard version")
+		return failure.New(failure.ExitTryAgain, fmt.Errorf("running gpuboard on %s: ssh failed", host), "try: ssh "+shell.Quote(host)+" gpuboard version")
 	case code != failure.ExitOK:
-		return true, silent(code) // it has said everything itself
+		return silent(code) // it has said everything itself
 	}
-	return true, nil
+	return nil
 }
 
 // sshFailed is the exit code by which ssh tells its own errors from the command's.

@@ -317,6 +317,9 @@ func (e *editor) jobs(jobs []booking.Job) []string {
 
 // done prints what was done, and returns what could not be recorded of it.
 func (e *editor) done(verb string, c booking.Change, asJSON, dry bool) error {
+	for _, n := range e.notes {
+		fmt.Fprintf(e.app.stderr, "gpuboard: note: %s\n", failure.Printable(n))
+	}
 	return cmp.Or(e.print(verb, c, asJSON, dry), e.incomplete)
 }
 

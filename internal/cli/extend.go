@@ -6,7 +6,6 @@ import (
 	"gpuboard/internal/booking"
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
-	"gpuboard/internal/source"
 )
 
 func (a *app) extendCommand() *cobra.Command {
@@ -19,9 +18,6 @@ func (a *app) extendCommand() *cobra.Command {
 			"counts from the present end. The time that is added is checked as book checks it.\n" + exitStatus,
 		Example: "  gpuboard extend atlas:0 --for 1h --name mira\n  gpuboard extend gpu01:0 --until \"fri 18:00\"",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
-			if err := source.RefuseCluster(c.Context(), a.source(cfg), args); err != nil {
-				return err
-			}
 			if done, err := a.onWebHost(c, cfg, args); done {
 				return err
 			}

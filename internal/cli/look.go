@@ -80,6 +80,11 @@ func (a *app) gpusMissing(cfg *config.Config, b *board.Board) error {
 	return failure.New(failure.ExitError, errors.New("reading the GPUs of this node: nvidia-smi lists none"), "")
 }
 
+// noDriver reports whether this machine has no GPUs of its own.
+func noDriver(b *board.Board) bool {
+	return slices.ContainsFunc(b.Hosts[0].Problems, func(p snapshot.Problem) bool { return p.Code == "smi:missing" })
+}
+
 // sourceKeys are the settings of everything that reads a board.
 func sourceKeys() []string {
 	return []string{"data", "site", "comments", "aliases", "timezone", "site_timeout",

@@ -51,8 +51,9 @@ func (a *app) waitCommand() *cobra.Command {
 				return failure.Usage("", "--timeout %s --every %s: no time to wait", timeout, every)
 			}
 			if c.Flags().Changed("book") {
-				if err := source.RefuseCluster(c.Context(), a.source(cfg), w.Hosts); err != nil {
-					return err
+				if i := slices.IndexFunc(w.Hosts, source.Elsewhere); i >= 0 {
+					return failure.Usage("without --book, and then gpuboard book "+shell.Quote(w.Hosts[i])+" --gpus NUMBER --for "+shell.Quote(book),
+						"wait --book books here, and %s is of another cluster", w.Hosts[i])
 				}
 			}
 			s, hosts, err := source.OpenCluster(c.Context(), a.source(cfg), from, w.Hosts)
@@ -80,9 +81,11 @@ func (a *app) waitCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			inCluster(s.Cluster, open)
 			a.warnOfBookings(open, v.mine, look)
 			if asJSON {
 				type place struct {
+					Site  string `json:"site,omitempty"`
 					Host  string `json:"host"`
 					Index int    `json:"index"`
 					Slice *int   `json:"mig_device"`
@@ -91,7 +94,8 @@ func (a *app) waitCommand() *cobra.Command {
 				}
 				places := []place{}
 				for _, o := range open {
-					places = append(places, place{o.Host.Name, o.GPU.Index, o.GPU.SliceIndex(), o.GPU.UUID, o.GPU.Name})
+					site, host := siteOf(o)
+					places = append(places, place{site, host, o.GPU.Index, o.GPU.SliceIndex(), o.GPU.UUID, o.GPU.Name})
 				}
 				return writeJSON(a.stdout, places)
 			}
@@ -106,7 +110,6 @@ func (a *app) waitCommand() *cobra.Command {
 	sourceFlag(c, &from)
 	w.flags(c)
 	c.Flags().IntVar(&w.limit, "gpus", 1, "`NUMBER` of GPUs")
-	c.Flags().StringVar(&w.Model, "model", "", "only GPUs whose name contains this `TEXT`")
 	c.Flags().StringSliceVar(&w.Hosts, "host", nil, "only on this `HOST`, NAME/HOST or NAME/ in another cluster (several: separated by commas)")
 	c.Flags().BoolVar(&oneHost, "same-host", false, "all of them on one host")
 	c.Flags().DurationVar(&timeout, "timeout", 0, "give up after this `DURATION`, with exit code 5 (default: never)")

@@ -179,8 +179,8 @@ func sitesOf(values []string) (sites []Site, err error) {
 			return nil, fmt.Errorf("%q is not of the form NAME=URL: the name is like that of a host", name)
 		}
 		scheme, _, address := strings.Cut(s.Place, "://")
-		if s.Place == "" || address && scheme != "https" && scheme != "http" {
-			return nil, fmt.Errorf("%s needs the address of a site (https://…) or its directory", s.Name)
+		if s.Place == "" || address && !slices.Contains([]string{"https", "http", "s3"}, scheme) {
+			return nil, fmt.Errorf("%s needs the address of a site (https://… or s3://bucket/prefix) or its directory", s.Name)
 		}
 		if LacksScheme(s.Place) {
 			return nil, fmt.Errorf("%s: an address begins with its scheme: https://%s", s.Name, s.Place)

@@ -55,7 +55,7 @@ func Keys() []Key {
 		{"accept_shrink", "false", Boolean, "",
 			"accept a list of hosts that is much shorter than the last one; gpuboard never accepts an empty list"},
 		{"sites", "", list, "NAME=URL",
-			"boards of other clusters that the front page shows: NAME=URL pairs, where URL is the address of a site or its directory"},
+			"boards of other clusters that the front page shows: NAME=URL pairs, where URL is the address of a site, s3://bucket/prefix or a directory"},
 		{"listen", "127.0.0.1:8080", text, "ADDR", "ADDR to listen on"},
 		{"keys", "", text, "DIR", "DIR with the nodes' public keys, as HOST.pub (default: keys in the state directory)"},
 		{"host_key", "", text, "FILE",
@@ -71,7 +71,7 @@ func Keys() []Key {
 		{"consul.leader_key", "gpuboard/leader", text, "KEY", "KEY in Consul that the generators of one site compete for"},
 		// Bookings.
 		{"booking.name", "", text, "NAME", "NAME to book under (default: your login name)"},
-		{"booking.ssh", "", text, "HOST", "web HOST, or user@HOST, on which book, release and bookings run by ssh"},
+		{"booking.ssh", "", text, "HOST", "web HOST, or user@HOST, on which book, release and bookings run by ssh; summary.json says it to other boards"},
 		{"booking.timezone", "", zone, "ZONE", "ZONE of the times in comments.json (default: timezone, else the web host's)"},
 		{"booking.end_of_day", "true", Boolean, "",
 			"a date alone ends a booking in comments.json at the end of that day (false: at its beginning, as on the older " +

@@ -54,7 +54,7 @@ var rooms = map[string][]string{
 	"internal/serve":       {"internal/atomicfile", "internal/board", "internal/booking", "sitegen/data", "sitegen/page", "sitegen/render"},
 	"internal/node":        {"collector", "internal/atomicfile", "internal/board", "internal/config", "internal/failure", "internal/inventory", "internal/shell", "internal/snapshot", "internal/spool", "publisher"},
 	"internal/watch":       {"internal/atomicfile", "internal/board", "internal/config", "internal/events", "internal/failure", "internal/history", "internal/inventory", "internal/notify", "internal/objectstore", "internal/shell", "internal/snapshot", "internal/source", "internal/spool", "publisher", "publisher/site", "sitegen", "sitegen/data", "sitegen/render"},
-	"internal/source":      {"internal/atomicfile", "internal/board", "internal/booking", "internal/config", "internal/failure", "internal/inventory", "internal/node", "internal/shell", "internal/snapshot", "internal/spelling", "sitegen", "sitegen/data", "sitegen/render"},
+	"internal/source":      {"internal/atomicfile", "internal/board", "internal/booking", "internal/config", "internal/failure", "internal/inventory", "internal/node", "internal/objectstore", "internal/snapshot", "internal/spelling", "sitegen", "sitegen/data", "sitegen/render"},
 	"internal/mcp":         {"internal/board", "internal/booking", "internal/failure", "internal/snapshot", "internal/source", "sitegen/data", "sitegen/text"},
 	"internal/demo":        {"collector", "collector/hostinfo", "internal/inventory", "internal/snapshot"},
 	"templates":            {},

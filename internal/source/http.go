@@ -55,9 +55,14 @@ func (s *Source) fetch(ctx context.Context, path string) (io.ReadCloser, error) 
 		return resp.Body, nil
 	}
 	resp.Body.Close()
-	err = fmt.Errorf("asking %s: it answers %d %s", at.Redacted(), resp.StatusCode, http.StatusText(resp.StatusCode))
+	return nil, s.answered(at, resp.StatusCode)
+}
+
+// answered is the error of an answer by its status.
+func (s *Source) answered(at *url.URL, code int) error {
+	err := fmt.Errorf("asking %s: it answers %d %s", at.Redacted(), code, http.StatusText(code))
 	exit, hint := failure.ExitError, ""
-	switch code := resp.StatusCode; {
+	switch {
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		exit, hint = failure.ExitUsage, "where it wants a password: https://USER:PASSWORD@"+s.site.Host+s.site.Path+" as its address, in a file that only you can read"
 	case code == http.StatusNotFound || code == http.StatusGone:
@@ -65,7 +70,7 @@ func (s *Source) fetch(ctx context.Context, path string) (io.ReadCloser, error) 
 	case code >= 500 || code == http.StatusTooManyRequests || code == http.StatusRequestTimeout:
 		exit = failure.ExitTryAgain
 	}
-	return nil, failure.New(exit, err, hint)
+	return failure.New(exit, err, hint)
 }
 
 // notThere is an answer that means the same as a missing file.
@@ -96,5 +101,9 @@ func (s *Source) unreadable(path string, err error) error {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		err = fmt.Errorf("no complete answer within %s", s.cfg.Duration("site_timeout"))
 	}
-	return failure.New(exit, fmt.Errorf("asking %s: %w", s.site.JoinPath(path).Redacted(), err), hint)
+	at := s.Name
+	if s.site != nil {
+		at = s.site.JoinPath(path).Redacted()
+	}
+	return failure.New(exit, fmt.Errorf("asking %s: %w", at, err), hint)
 }

@@ -11,9 +11,7 @@ import (
 	"gpuboard/internal/board"
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
-	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
-	"gpuboard/internal/spelling"
 	"gpuboard/sitegen/data"
 )
 
@@ -52,7 +50,9 @@ func NewSites(o Options, sites []config.Site) (*Sites, error) {
 			if err := from.at(c.Place); err != nil {
 				return nil, err
 			}
-			known.URL = (&url.URL{Scheme: from.site.Scheme, Host: from.site.Host, Path: from.site.Path}).String()
+			if from.site != nil {
+				known.URL = (&url.URL{Scheme: from.site.Scheme, Host: from.site.Host, Path: from.site.Path}).String()
+			}
 		} else {
 			from.file = filepath.Join(c.Place, data.BoardPath)
 		}
@@ -136,89 +136,4 @@ func (s *site) read(ctx context.Context, now time.Time) {
 	if s.source.site == nil {
 		s.known.URL = summary.URL
 	}
-}
-
-// Others returns the boards of other clusters that a site shows; nil where it shows none, or they cannot be read.
-func (s *Source) Others(ctx context.Context) []board.Site {
-	list, _ := readFile(ctx, s, data.SitesPath, data.ReadSites)
-	return list
-}
-
-// OpenCluster is [Open] for hosts of which some may be of another cluster, as NAME/gpu01; NAME/ is all of it. It
-// returns what they are called there. The cluster is one of sites, or one that the site here shows.
-func OpenCluster(ctx context.Context, o Options, from string, hosts []string) (s *Source, there []string, err error) {
-	name, found := "", false
-	for i, host := range hosts {
-		cluster, rest, elsewhere := cutCluster(host)
-		if i > 0 && (elsewhere != found || cluster != name && elsewhere) {
-			return nil, nil, failure.Usage("type a command for each", "%s and %s are of different clusters", hosts[0], host)
-		}
-		if found = elsewhere; found {
-			name = cluster
-		}
-		if elsewhere && rest != "" {
-			there = append(there, rest)
-		}
-	}
-	if !found {
-		s, err = Open(o, from)
-		return s, hosts, err
-	}
-	place, err := placeOf(ctx, o, from, name)
-	if err == nil {
-		s, err = Open(o, place)
-	}
-	return s, there, err
-}
-
-// cutCluster splits NAME/gpu01:0. What only looks like a path is of no cluster.
-func cutCluster(host string) (name, there string, elsewhere bool) {
-	name, there, elsewhere = strings.Cut(host, "/")
-	if elsewhere {
-		_, err := snapshot.ParseHost(name)
-		elsewhere = err == nil
-	}
-	return name, there, elsewhere
-}
-
-// placeOf is where the site of another cluster is.
-func placeOf(ctx context.Context, o Options, from, name string) (string, error) {
-	var known []string
-	for _, c := range o.Config.Sites() {
-		if known = append(known, c.Name); c.Name == name {
-			return c.Place, nil
-		}
-	}
-	if s, err := Open(o, from); err == nil {
-		for _, c := range s.Others(ctx) {
-			if known = append(known, c.Name); c.Name == name && c.URL != "" {
-				return c.URL, nil
-			}
-		}
-	}
-	return "", failure.Usage("sites: in gpuboard.yml names clusters", "there is no cluster %s%s", name, spelling.DidYouMean(name, known))
-}
-
-// RefuseCluster refuses to change the bookings of another cluster from here, and says where that is done.
-func RefuseCluster(ctx context.Context, o Options, hosts []string) error {
-	for _, host := range hosts {
-		name, there, elsewhere := cutCluster(host)
-		if !elsewhere {
-			continue
-		}
-		place, err := placeOf(ctx, o, "", name)
-		if err != nil {
-			return err
-		}
-		s, err := Open(o, place)
-		if err != nil {
-			return err
-		}
-		hint := "on its web host: gpuboard book " + shell.Quote(there)
-		if s.Remote() {
-			hint = "its form: " + s.site.JoinPath("book/index.html").Redacted() + ", or " + hint
-		}
-		return failure.Usage(hint, "%s is another cluster, which has its own bookings", name)
-	}
-	return nil
 }

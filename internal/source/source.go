@@ -19,6 +19,7 @@ import (
 	"gpuboard/internal/booking"
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
+	"gpuboard/internal/objectstore"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/data"
 )
@@ -36,11 +37,15 @@ type Source struct {
 	// Name is what messages call it; never with a password.
 	Name string
 
-	site *url.URL // of the site, ending in a slash; nil for a directory
-	file string   // board.json; "" for none
-	data string   // data directory; "" for none
-	opt  Options
-	cfg  *config.Config
+	// Cluster stands before the names of its hosts: north/ for those of another cluster, else "".
+	Cluster string
+
+	site   *url.URL            // of the site, ending in a slash; nil for one that is not read over HTTP
+	bucket *objectstore.Bucket // nil for none
+	file   string              // board.json; "" for none
+	data   string              // data directory; "" for none
+	opt    Options
+	cfg    *config.Config
 
 	client *http.Client
 }
@@ -94,13 +99,16 @@ func Open(o Options, from string) (*Source, error) {
 
 // at takes the address of a site, as people copy it from their browser.
 func (s *Source) at(address string) error {
+	if strings.HasPrefix(address, "s3://") {
+		return s.inBucket(address)
+	}
 	u, err := url.Parse(address)
 	if err != nil {
 		return failure.Usage("write it as https://gpu.example.org/", "the address of the site cannot be read") // the error would show a password
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
-		return failure.Usage("a site is read over https or http", "%s: %q is no scheme of a site", u.Redacted(), u.Scheme)
+		return failure.Usage("a site is read over https or http, or from s3://bucket/prefix", "%s: %q is no scheme of a site", u.Redacted(), u.Scheme)
 	case u.Host == "":
 		return failure.Usage("write it as https://gpu.example.org/", "%s names no host", u.Redacted())
 	}
@@ -115,8 +123,8 @@ func (s *Source) at(address string) error {
 	return nil
 }
 
-// Remote reports whether the source is a site that is read over HTTP.
-func (s *Source) Remote() bool { return s.site != nil }
+// Remote reports whether the source is a site that is read over a network.
+func (s *Source) Remote() bool { return s.site != nil || s.bucket != nil }
 
 // Aliases reads which names mean the same person, as far as the source's own directory says.
 func (s *Source) Aliases() (booking.Aliases, []snapshot.Problem) { return Aliases(s.cfg, s.data) }
@@ -177,7 +185,7 @@ func readFile[T any](ctx context.Context, s *Source, path string, read func(io.R
 		return v, err
 	}
 	defer file.Close()
-	if v, err = read(file); err != nil && s.site != nil {
+	if v, err = read(file); err != nil && s.Remote() {
 		err = s.unreadable(path, err)
 	}
 	return v, err
@@ -185,8 +193,11 @@ func readFile[T any](ctx context.Context, s *Source, path string, read func(io.R
 
 // open opens a file of the site.
 func (s *Source) open(ctx context.Context, path string) (io.ReadCloser, error) {
-	if s.site != nil {
+	switch {
+	case s.site != nil:
 		return s.fetch(ctx, path)
+	case s.bucket != nil:
+		return s.get(ctx, path)
 	}
 	if s.file == "" {
 		return nil, fs.ErrNotExist
