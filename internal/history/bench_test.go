@@ -1,40 +1,17 @@
-package history
+package history_test
 
 import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"syscall"
 	"testing"
 	"time"
 
+	"gpuboard/internal/history"
 	"gpuboard/internal/snapshot"
 )
-
-// A noisy host is 8 GPUs as they are: utilization and power tremble while a job
-// runs, memory hardly moves, half of the GPUs are idle.
-func noisy(r *rand.Rand, host int, seq uint64, at time.Time) snapshot.Sample {
-	s := snapshot.Sample{Seq: seq, At: at.Add(time.Duration(r.IntN(50)) * time.Millisecond)}
-	for g := range 8 {
-		gs := snapshot.GPUSample{Index: g, UUID: fmt.Sprintf("GPU-%08x-0000-1111-2222-%012x", host, g),
-			Users:       []snapshot.UserMemory{},
-			Utilization: ptr(0), MemoryUsed: ptr(int64(4)), Temperature: ptr(31), Power: ptr(61.5 + float64(r.IntN(8))/10)}
-		if (host+g)%2 == 0 {
-			mem := int64(20000 + 100*((host*7+g)%50))
-			gs.Utilization, gs.MemoryUsed = ptr(88+r.IntN(12)), ptr(mem+600)
-			gs.Temperature, gs.Power = ptr(64+r.IntN(2)), ptr(380+r.Float64()*30)
-			gs.Users = append(gs.Users, snapshot.UserMemory{User: fmt.Sprintf("user%02d", (host+g/2)%40), Memory: mem})
-			if g == 4 {
-				gs.Users = append(gs.Users, snapshot.UserMemory{User: "zoe", Memory: 600})
-			}
-		}
-		s.GPUs = append(s.GPUs, gs)
-	}
-	return s
-}
 
 func cpu() time.Duration {
 	var u syscall.Rusage
@@ -44,18 +21,10 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// heap is what the program keeps in memory.
-func heap() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
-func tick(r *rand.Rand, hosts int, seq uint64, at time.Time) []Batch {
-	bs := make([]Batch, hosts)
+func tick(r *rand.Rand, hosts int, seq uint64, at time.Time) []history.Batch {
+	bs := make([]history.Batch, hosts)
 	for h := range bs {
-		bs[h] = Batch{
+		bs[h] = history.Batch{
 			Host: fmt.Sprintf("gpu%04d", h), Boot: fmt.Sprintf("boot-%d", h), Samples: []snapshot.Sample{noisy(r, h, seq, at)},
 		}
 	}
@@ -63,7 +32,7 @@ func tick(r *rand.Rand, hosts int, seq uint64, at time.Time) []Batch {
 }
 
 // bundles is what the hosts send with a tick: with each sample those of the last quarter of an hour.
-func bundles(sent map[string][]snapshot.Sample, tick []Batch) []Batch {
+func bundles(sent map[string][]snapshot.Sample, tick []history.Batch) []history.Batch {
 	for i := range tick {
 		all := append(sent[tick[i].Host], tick[i].Samples...)
 		sent[tick[i].Host] = slices.Clone(all[max(0, len(all)-45):])
@@ -75,10 +44,10 @@ func bundles(sent map[string][]snapshot.Sample, tick []Batch) []Batch {
 // BenchmarkIngestTick is H2, with everything that follows from a tick (chunks,
 // roll-ups, retention) paid for in it: run it with -benchtime=200x or more.
 func BenchmarkIngestTick(b *testing.B) {
-	s := open(b, Options{})
+	s := open(b, history.Options{})
 	r := rand.New(rand.NewPCG(1, 2))
 	at, seq, sent := t0, uint64(0), map[string][]snapshot.Sample{}
-	step := func() []Batch {
+	step := func() []history.Batch {
 		seq++
 		at = at.Add(20 * time.Second)
 		return bundles(sent, tick(r, 1000, seq, at))
@@ -104,7 +73,7 @@ func BenchmarkIngestTick(b *testing.B) {
 }
 
 // fill gives one host days of samples, an hour a call.
-func fill(b testing.TB, s *Store, host int, from time.Time, length, every time.Duration) {
+func fill(b testing.TB, s *history.Store, host int, from time.Time, length, every time.Duration) {
 	r := rand.New(rand.NewPCG(uint64(host), 3))
 	seq := uint64(0)
 	for at := from; at.Before(from.Add(length)); {
@@ -113,7 +82,7 @@ func fill(b testing.TB, s *Store, host int, from time.Time, length, every time.D
 			seq++
 			samples = append(samples, noisy(r, host, seq, at))
 		}
-		if err := s.IngestAll(context.Background(), at, []Batch{{
+		if err := s.IngestAll(context.Background(), at, []history.Batch{{
 			Host: fmt.Sprintf("gpu%04d", host), Boot: from.String(), Samples: samples, Whole: true,
 		}}); err != nil {
 			b.Fatal(err)
@@ -124,12 +93,12 @@ func fill(b testing.TB, s *Store, host int, from time.Time, length, every time.D
 // BenchmarkBytes is H1: what a value costs on disk, file and log together.
 func BenchmarkBytes(b *testing.B) {
 	for b.Loop() {
-		path := filepath.Join(b.TempDir(), "history.db")
-		s := openAt(b, path, t0, Options{})
+		path := newPath(b)
+		s := openAt(b, path, t0, history.Options{})
 		r := rand.New(rand.NewPCG(1, 2))
 		at, seq := t0, uint64(0)
 		for range 3 * 24 * 30 { // two minutes a call, as cron would
-			var all []Batch
+			var all []history.Batch
 			for range 6 {
 				seq++
 				at = at.Add(20 * time.Second)
@@ -139,22 +108,17 @@ func BenchmarkBytes(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		var fives, days, pages float64
 		values := float64(3 * 24 * 180 * 20 * 8 * 6)
-		ctx := context.Background()
-		s.db.QueryRowContext(ctx, "select sum(length(data)) from hour").Scan(&fives)
-		s.db.QueryRowContext(ctx, "select sum(length(hours)) from day").Scan(&days)
-		s.db.QueryRowContext(ctx,
-			"select page_count-freelist_count from pragma_page_count, pragma_freelist_count").Scan(&pages)
-		b.ReportMetric(fives/values, "fives-B/value")
-		b.ReportMetric(days/values, "hours-B/value")
+		pages := number(b, path, "select page_count-freelist_count from pragma_page_count, pragma_freelist_count")
+		b.ReportMetric(number(b, path, "select sum(length(data)) from hour")/values, "fives-B/value")
+		b.ReportMetric(number(b, path, "select sum(length(hours)) from day")/values, "hours-B/value")
 		b.ReportMetric(pages*pageSize/values, "file-B/value")
 	}
 }
 
 func BenchmarkQueries(b *testing.B) {
 	ctx := context.Background()
-	s := open(b, Options{})
+	s := open(b, history.Options{})
 	end := t0.Add(365 * 24 * time.Hour)
 	fill(b, s, 0, t0, 335*24*time.Hour, 200*time.Second)
 	fill(b, s, 0, t0.Add(335*24*time.Hour), 30*24*time.Hour, 20*time.Second)
@@ -167,7 +131,7 @@ func BenchmarkQueries(b *testing.B) {
 	} {
 		b.Run(q.name, func(b *testing.B) {
 			for b.Loop() {
-				vs, _, err := s.HostMeans(ctx, "gpu0000", Steps(end.Add(-q.length), end, q.step), Utilization)
+				vs, _, err := s.HostMeans(ctx, "gpu0000", history.Steps(end.Add(-q.length), end, q.step), history.Utilization)
 				if err != nil || len(vs) != 8 {
 					b.Fatal(len(vs), err)
 				}
@@ -187,13 +151,13 @@ func BenchmarkQueries(b *testing.B) {
 // stays, after a tick, and in one that has just begun.
 func BenchmarkRecent(b *testing.B) {
 	ctx := context.Background()
-	path := filepath.Join(b.TempDir(), "history.db")
+	path := newPath(b)
 	before := heap()
-	s := openAt(b, path, t0, Options{})
+	s := openAt(b, path, t0, history.Options{})
 	r := rand.New(rand.NewPCG(5, 6))
 	at, seq, sent := t0, uint64(0), map[string][]snapshot.Sample{}
 	for range 24 { // a day, coarsely
-		var all []Batch
+		var all []history.Batch
 		for k := range 12 {
 			at = at.Add(5 * time.Minute)
 			seq++
@@ -256,7 +220,7 @@ func BenchmarkRecent(b *testing.B) {
 		var used time.Duration
 		for b.Loop() {
 			before := cpu()
-			s, err := Open(ctx, path, at, Options{})
+			s, err := history.Open(ctx, path, at, history.Options{})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -1,3 +1,5 @@
+// This is inside the package because what a damaged record means when it is written again is not seen from outside.
+
 package history
 
 import (
@@ -6,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"gpuboard/internal/snapshot"
 )
 
-var compare = cmp.AllowUnexported(frame{}, frameRow{})
+var t0 = time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
+
+func ptr[T any](v T) *T { return &v }
 
 func randomReadings(r *rand.Rand, n int) []reading {
 	h := newHost("h")
@@ -32,7 +34,8 @@ func randomReadings(r *rand.Rand, n int) []reading {
 			if r.IntN(4) > 0 {
 				gs.Users = []snapshot.UserMemory{}
 				for u := range r.IntN(3) {
-					gs.Users = append(gs.Users, snapshot.UserMemory{User: string(rune('a' + u + r.IntN(2))), Memory: r.Int64N(90000)})
+					name := string(rune('a' + u + r.IntN(2)))
+					gs.Users = append(gs.Users, snapshot.UserMemory{User: name, Memory: r.Int64N(90000)})
 				}
 			}
 			s.GPUs = append(s.GPUs, gs)
@@ -66,53 +69,6 @@ func FuzzFrame(f *testing.F) {
 			t.Fatal("the sum has other rows")
 		}
 	})
-}
-
-func TestReadingsHoldUntilTheNextSample(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		at   []int64 // s
-		want []int64
-	}{
-		{"regular", []int64{0, 20, 40}, []int64{20, 20, 50}},
-		{"alone", []int64{0}, []int64{50}},
-		{"one is missing", []int64{0, 20, 60, 80}, []int64{20, 40, 20, 50}},
-		{"two are missing", []int64{0, 20, 80, 100}, []int64{20, 50, 20, 50}},
-		{"every five minutes", []int64{0, 300, 600}, []int64{300, 300, 300}},
-		{"every ten minutes is too seldom", []int64{0, 600}, []int64{50, 50}},
-		{"twice at one moment", []int64{0, 0, 20}, []int64{0, 20, 50}},
-	} {
-		var rs []reading
-		for i, at := range c.at {
-			rs = append(rs, reading{At: at * 1000, Seq: uint64(i)})
-		}
-		for i, want := range c.want {
-			if got := hold(rs, i); got != want*1000 {
-				t.Errorf("%s: sample %d stands for %d ms, and it should be %d s", c.name, i, got, want)
-			}
-		}
-	}
-}
-
-func TestImpossibleValuesAreUnknown(t *testing.T) {
-	h := newHost("h")
-	s := snapshot.Sample{At: t0, GPUs: []snapshot.GPUSample{
-		{Index: 0, Utilization: ptr(105), MemoryUsed: ptr(int64(-1)), Temperature: ptr(1000), Power: ptr(-3.0),
-			Users: []snapshot.UserMemory{{User: "b", Memory: -5}, {User: "a", Memory: 1 << 62}, {User: "b", Memory: 7}}},
-		{Index: 0, Utilization: ptr(1)},
-		{Index: 1, UUID: "GPU-\x1b[31m"},
-	}}
-	r := h.read(&s, nil)
-	want := []gpuReading{
-		{GPU: 0, Values: [sFields]int32{none, none, none, none}, Users: []userMemory{{1, 7}, {2, maxMemory}}},
-		{GPU: 1, Values: [sFields]int32{none, none, none, none}},
-	}
-	if d := cmp.Diff(want, r.GPUs, compare); d != "" {
-		t.Error(d)
-	}
-	if got := h.gpus.name(1); got != `GPU-\x1b[31m` {
-		t.Errorf("the name is %q", got)
-	}
 }
 
 // The fives of an hour from a damaged disk are refused, or mean something that can be written and read again.

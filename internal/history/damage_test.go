@@ -1,4 +1,4 @@
-package history
+package history_test
 
 import (
 	"bytes"
@@ -11,36 +11,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"gpuboard/internal/history"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/need"
 )
-
-func codes(s *Store, now time.Time) string {
-	var out []string
-	for _, p := range s.Problems(now) {
-		out = append(out, p.Code)
-	}
-	return strings.Join(out, " ")
-}
-
-// filled is a closed database with a few hours of one host.
-func filled(t *testing.T) (path string, now time.Time) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), "history.db")
-	s := openAt(t, path, t0, Options{})
-	now = t0.Add(5 * time.Hour)
-	tr := &truth{
-		host: "gpu1", gpus: 4, every: 20 * time.Second, from: t0, to: now, jobs: []job{{0, "ada", t0, now, 100, 50}},
-	}
-	live(t, s, "gpu1", "boot", tr.samples())
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return path, now
-}
 
 func TestDamagedDatabasesAreMovedAside(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, path string){
@@ -53,7 +31,7 @@ func TestDamagedDatabasesAreMovedAside(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path, now := filled(t)
 			spoil(t, path)
-			s := openAt(t, path, now, Options{})
+			s := openAt(t, path, now, history.Options{})
 			if got := codes(s, now); got != "history:rebuilt" {
 				t.Errorf("problems are %q", got)
 			}
@@ -65,7 +43,7 @@ func TestDamagedDatabasesAreMovedAside(t *testing.T) {
 				t.Error("the new history takes nothing")
 			}
 			s.Close()
-			again := openAt(t, path, now.Add(time.Hour), Options{})
+			again := openAt(t, path, now.Add(time.Hour), history.Options{})
 			if got := codes(again, now.Add(time.Hour)); got != "history:rebuilt" {
 				t.Errorf("an hour later the problems are %q", got)
 			}
@@ -81,7 +59,7 @@ func TestOnlyTheNewestTwoDamagedFilesAreKept(t *testing.T) {
 	for i := range 5 {
 		write(t, path, []byte(strings.Repeat("noise", 2000)))
 		at := now.Add(time.Duration(i) * time.Minute)
-		openAt(t, path, at, Options{}).Close()
+		openAt(t, path, at, history.Options{}).Close()
 	}
 	old, _ := filepath.Glob(path + ".corrupt-*")
 	if len(old) != 2 {
@@ -100,9 +78,9 @@ func TestLostIndexAndTornLogLoseNothingOld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path, now := filled(t)
 			// A second store keeps the log alive, as a killed process would leave it.
-			s := openAt(t, path, now, Options{})
+			s := openAt(t, path, now, history.Options{})
 			ingest(t, s, now, "gpu1", "new", []snapshot.Sample{{Seq: 1, At: now}})
-			copied := filepath.Join(t.TempDir(), "history.db")
+			copied := newPath(t)
 			for _, suffix := range []string{"", "-wal", "-shm"} {
 				b, err := os.ReadFile(path + suffix)
 				if err != nil {
@@ -111,7 +89,7 @@ func TestLostIndexAndTornLogLoseNothingOld(t *testing.T) {
 				write(t, copied+suffix, b)
 			}
 			spoil(t, copied)
-			c := openAt(t, copied, now, Options{})
+			c := openAt(t, copied, now, history.Options{})
 			if got := codes(c, now); got != "" {
 				t.Errorf("problems are %q", got)
 			}
@@ -125,14 +103,11 @@ func TestLostIndexAndTornLogLoseNothingOld(t *testing.T) {
 }
 
 func TestADamagedRecordIsPassedOver(t *testing.T) {
-	ctx := context.Background()
 	path, now := filled(t)
-	s := openAt(t, path, now, Options{})
-	if _, err := s.db.ExecContext(ctx,
-		"update hour set data=zeroblob(50) where id = (select min(id) from hour)"); err != nil {
-		t.Fatal(err)
-	}
-	vs, _ := meansOf(t, s, "gpu1", "GPU-gpu1-0", Utilization, Steps(t0, t0.Add(2*time.Hour), 5*time.Minute)...)
+	s := openAt(t, path, now, history.Options{})
+	change(t, path, "update hour set data=zeroblob(50) where id = (select min(id) from hour)")
+	vs, _ := meansOf(t, s, "gpu1", "GPU-gpu1-0", history.Utilization,
+		history.Steps(t0, t0.Add(2*time.Hour), 5*time.Minute)...)
 	if len(vs) != 24 || !math.IsNaN(vs[2]) || !math.IsNaN(vs[11]) || vs[20] != 50 {
 		t.Errorf("the damaged hour and the next show %v", vs)
 	}
@@ -144,27 +119,21 @@ func TestADamagedRecordIsPassedOver(t *testing.T) {
 func TestDamageThatAQueryMeetsIsSetAsideByTheNextIngest(t *testing.T) {
 	ctx := context.Background()
 	path, now := filled(t)
-	s := openAt(t, path, now, Options{})
+	s := openAt(t, path, now, history.Options{})
 	// One page that taking a sample does not touch, now that none has waited long.
 	ingest(t, s, now.Add(time.Hour), "gpu1", "x", []snapshot.Sample{{Seq: 2, At: now.Add(time.Hour)}})
 	ingest(t, s, now.Add(time.Hour), "gpu1", "x", []snapshot.Sample{{Seq: 3, At: now.Add(time.Hour)}})
 	now = now.Add(time.Hour)
-	var page int64
-	if err := s.db.QueryRowContext(ctx, "select rootpage from sqlite_schema where name='day'").Scan(&page); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.db.ExecContext(ctx, "pragma wal_checkpoint(truncate)"); err != nil {
-		t.Fatal(err)
-	}
+	page := int64(number(t, path, "select rootpage from sqlite_schema where name='day'"))
+	change(t, path, "delete from fleet") // SQLite forgets the pages it has when somebody else wrote
+	change(t, path, "pragma wal_checkpoint(truncate)")
 	overwrite(t, path, (page-1)*pageSize, bytes.Repeat([]byte{0xff}, pageSize))
-	if _, err := s.db.ExecContext(ctx, "pragma shrink_memory"); err != nil { // SQLite forgets the pages it has
-		t.Fatal(err)
-	}
-	if _, _, err := s.HostMeans(ctx, "gpu1", []time.Time{t0, now}, Power); err == nil {
+	if _, _, err := s.HostMeans(ctx, "gpu1", []time.Time{t0, now}, history.Power); err == nil {
 		t.Fatal("nobody notices")
 	}
 	sample := []snapshot.Sample{{Seq: 1, At: now}}
-	if err := s.IngestAll(ctx, now, []Batch{{"gpu1", "x", sample, nil, false}}); !errors.Is(err, ErrRebuilt) {
+	err := s.IngestAll(ctx, now, []history.Batch{batchOf("gpu1", "x", sample...)})
+	if !errors.Is(err, history.ErrRebuilt) {
 		t.Fatalf("the error is %v", err)
 	}
 	ingest(t, s, now, "gpu1", "x", sample)
@@ -177,13 +146,15 @@ func TestDamageThatAQueryMeetsIsSetAsideByTheNextIngest(t *testing.T) {
 }
 
 func TestNoSpace(t *testing.T) {
-	t.Parallel()
-	need.Time(t, "it makes months of samples")
+	need.Root(t)
 	ctx := context.Background()
-	s := open(t, Options{})
-	if _, err := s.db.ExecContext(ctx, "pragma max_page_count=20"); err != nil { // 80 KB
-		t.Fatal(err)
+	dir := t.TempDir()
+	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=256k"); err != nil {
+		need.Skip(t, fmt.Sprintf("mounting a small disk: %v", err))
 	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	path := filepath.Join(dir, "history.db")
+	s := openAt(t, path, t0, history.Options{})
 	r := rand.New(rand.NewPCG(1, 1))
 	var taken time.Time // up to here
 	var refused []snapshot.Sample
@@ -194,9 +165,9 @@ func TestNoSpace(t *testing.T) {
 			at, seq = at.Add(20*time.Second), seq+1
 			batch = append(batch, noisy(r, 0, seq, at))
 		}
-		err := s.IngestAll(ctx, at, []Batch{{Host: "gpu1", Boot: "boot", Samples: batch}})
+		err := s.IngestAll(ctx, at, []history.Batch{{Host: "gpu1", Boot: "boot", Samples: batch}})
 		switch {
-		case errors.Is(err, ErrNoSpace):
+		case errors.Is(err, history.ErrNoSpace):
 			full, refused = full+1, append(refused, batch...)
 			if got := codes(s, at); got != "history:nospace" {
 				t.Errorf("problems are %q", got)
@@ -214,7 +185,7 @@ func TestNoSpace(t *testing.T) {
 		t.Fatalf("full %d times after %d samples", full, seq)
 	}
 	// More room, and what was refused is new still. To another process nothing is lost or damaged either.
-	if _, err := s.db.ExecContext(ctx, "pragma max_page_count=100000"); err != nil {
+	if err := syscall.Mount("none", dir, "tmpfs", syscall.MS_REMOUNT, "size=64m"); err != nil {
 		t.Fatal(err)
 	}
 	ingest(t, s, at, "gpu1", "boot", refused)
@@ -222,25 +193,22 @@ func TestNoSpace(t *testing.T) {
 		if got := codes(s, at); got != "" {
 			t.Errorf("problems are %q", got)
 		}
-		from := taken.Add(-24 * time.Hour)
-		near(t, "seconds known", covered(t, s, "gpu1", from, at), at.Sub(from).Seconds(), 2)
+		first := t0.Add(5 * time.Minute)
+		near(t, "seconds known", covered(t, s, "gpu1", first, at), at.Sub(first).Seconds(), 1)
 		s.Close()
-		s = openAt(t, s.path, at, Options{})
+		s = openAt(t, path, at, history.Options{})
 	}
-	checkIntegrity(t, s)
+	checkIntegrity(t, path)
 }
 
-func checkIntegrity(t *testing.T, s *Store) {
+func checkIntegrity(t *testing.T, path string) {
 	t.Helper()
 	var verdict string
-	if err := s.db.QueryRowContext(context.Background(), "pragma integrity_check").Scan(&verdict); err != nil ||
-		verdict != "ok" {
+	err := database(t, path).QueryRowContext(context.Background(), "pragma integrity_check").Scan(&verdict)
+	if err != nil || verdict != "ok" {
 		t.Errorf("integrity: %s (%v)", verdict, err)
 	}
 }
-
-// pageSize is SQLite's own default.
-const pageSize = 4096
 
 const killedEnv = "GPUBOARD_HISTORY_INGEST"
 
@@ -253,7 +221,7 @@ func TestMain(m *testing.M) {
 	}
 	var first uint64
 	fmt.Sscan(os.Getenv(killedEnv+"_FROM"), &first)
-	s, err := Open(context.Background(), path, killTime(first), Options{})
+	s, err := history.Open(context.Background(), path, killTime(first), history.Options{})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -269,12 +237,11 @@ func TestMain(m *testing.M) {
 
 func killTime(seq uint64) time.Time { return t0.Add(time.Duration(seq) * time.Minute) }
 
-func killTick(seq uint64) []Batch {
-	var bs []Batch
+func killTick(seq uint64) []history.Batch {
+	var bs []history.Batch
 	for h := range 8 {
 		r := rand.New(rand.NewPCG(seq, uint64(h)))
-		bs = append(bs, Batch{fmt.Sprintf("gpu%d", h), "boot", []snapshot.Sample{noisy(r, h, seq, killTime(seq))}, nil,
-			false})
+		bs = append(bs, batchOf(fmt.Sprintf("gpu%d", h), "boot", noisy(r, h, seq, killTime(seq))))
 	}
 	return bs
 }
@@ -286,7 +253,7 @@ func TestKilledProcessesLoseNothingAcknowledged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "history.db")
+	path := newPath(t)
 	r := rand.New(rand.NewPCG(4, 2))
 	next := uint64(1)
 	for cycle := range 60 {
@@ -320,7 +287,7 @@ func TestKilledProcessesLoseNothingAcknowledged(t *testing.T) {
 			acked = seq
 		}
 		cmd.Wait()
-		s, err := Open(context.Background(), path, killTime(acked), Options{})
+		s, err := history.Open(context.Background(), path, killTime(acked), history.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -336,17 +303,17 @@ func TestKilledProcessesLoseNothingAcknowledged(t *testing.T) {
 		}
 		next = acked + 1 // again, if it was taken and killed before it could say so
 		if cycle%10 == 9 {
-			checkIntegrity(t, s)
+			checkIntegrity(t, path)
 		}
 		s.Close()
 	}
 	// And what is there is what one process would have.
-	s := openAt(t, path, killTime(next), Options{})
+	s := openAt(t, path, killTime(next), history.Options{})
 	// The last process may have taken this tick without saying so.
 	if err := s.IngestAll(context.Background(), killTime(next), killTick(next)); err != nil {
 		t.Fatal(err)
 	}
-	whole := open(t, Options{})
+	whole := open(t, history.Options{})
 	for seq := uint64(1); seq <= next; seq++ {
 		if err := whole.IngestAll(context.Background(), killTime(seq), killTick(seq)); err != nil {
 			t.Fatal(err)
@@ -399,11 +366,11 @@ func TestAnEmptiedHistoryIsSaid(t *testing.T) {
 		os.Remove(path + left)
 	}
 	truncate(t, path, 0)
-	s := openAt(t, path, now, Options{})
+	s := openAt(t, path, now, history.Options{})
 	if got := codes(s, now); got != "history:rebuilt" {
 		t.Errorf("problems are %q", got)
 	}
-	fresh := openAt(t, filepath.Join(t.TempDir(), "history.db"), now, Options{})
+	fresh := openAt(t, newPath(t), now, history.Options{})
 	if got := codes(fresh, now); got != "" {
 		t.Errorf("a new one has the problems %q", got)
 	}

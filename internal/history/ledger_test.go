@@ -1,4 +1,4 @@
-package history
+package history_test
 
 import (
 	"context"
@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"gpuboard/internal/history"
 )
 
 // A finished hour replaces what was known of it: what the generator missed is there then, and nothing counts twice.
 func TestAFinishedHourReplacesWhatIsKnownOfIt(t *testing.T) {
-	s := open(t, Options{})
+	s := open(t, history.Options{})
 	tr := &truth{host: "gpu1", gpus: 2, every: 20 * time.Second, from: t0, to: t0.Add(2 * time.Hour),
 		jobs: []job{{0, "ada", t0, t0.Add(2 * time.Hour), 100, 50}}}
 	all := tr.samples()
@@ -32,7 +34,7 @@ func TestAFinishedHourReplacesWhatIsKnownOfIt(t *testing.T) {
 
 // Two machines that send as one host do not make an hour of more than an hour; boots one after the other add up.
 func TestBootsAreAddedWhereTheyDoNotOverlap(t *testing.T) {
-	s := open(t, Options{})
+	s := open(t, history.Options{})
 	tr := &truth{host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0, to: t0.Add(2 * time.Hour),
 		jobs: []job{{0, "ada", t0, t0.Add(2 * time.Hour), 100, 50}}}
 	all := tr.samples()
@@ -52,15 +54,15 @@ func TestBootsAreAddedWhereTheyDoNotOverlap(t *testing.T) {
 
 // What a sender of single samples gave is there after a restart, though no five is closed yet.
 func TestSingleSamplesSurviveARestart(t *testing.T) {
-	s := open(t, Options{})
+	path := newPath(t)
 	tr := &truth{host: "old", gpus: 1, every: time.Minute, from: t0, to: t0.Add(4 * time.Minute),
 		jobs: []job{{0, "ada", t0, t0.Add(time.Hour), 100, 50}}}
 	for i, sample := range tr.samples() {
-		s = openAt(t, s.path, sample.At, Options{})
+		s := openAt(t, path, sample.At, history.Options{})
 		ingest(t, s, sample.At, "old", "legacy", tr.samples()[i:i+1])
 		s.Close()
 	}
-	s = openAt(t, s.path, tr.to, Options{})
+	s := openAt(t, path, tr.to, history.Options{})
 	near(t, "seconds known", covered(t, s, "old", t0, t0.Add(5*time.Minute)), 300, 0)
 }
 
@@ -68,9 +70,9 @@ func TestSingleSamplesSurviveARestart(t *testing.T) {
 func TestSumsOfTheFleetAreKept(t *testing.T) {
 	ctx := context.Background()
 	path, now := filled(t)
-	s := openAt(t, path, now, Options{})
-	at := Steps(t0, t0.Add(4*time.Hour), time.Hour)
-	want, err := s.Fleet(ctx, at, func(Key) string { return "H100" })
+	s := openAt(t, path, now, history.Options{})
+	at := history.Steps(t0, t0.Add(4*time.Hour), time.Hour)
+	want, err := s.Fleet(ctx, at, func(history.Key) string { return "H100" })
 	if err != nil || len(want.Free["H100"]) != 4 || len(want.Users) != 1 || len(want.Hosts) != 1 {
 		t.Fatalf("the fleet is %+v (%v)", want, err)
 	}
@@ -78,7 +80,7 @@ func TestSumsOfTheFleetAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-	s = openAt(t, path, now, Options{})
+	s = openAt(t, path, now, history.Options{})
 	got, kept, err := s.KeptFleet(ctx, at)
 	if d := cmp.Diff(want, got); err != nil || !kept || d != "" {
 		t.Errorf("kept %t, %v (-want +got):\n%s", kept, err, d)
@@ -96,22 +98,21 @@ func TestSumsOfTheFleetAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	other("what says nothing of people", at)
-	if _, err := s.db.ExecContext(ctx, "update fleet set data=zeroblob(50)"); err != nil {
-		t.Fatal(err)
-	}
+	change(t, path, "update fleet set data=zeroblob(50)")
 	other("what is damaged", at)
 }
 
 // What each person held in each step is part of what all held in it, and a GPU of two people is shared.
 func TestPeopleByStep(t *testing.T) {
-	s := open(t, Options{})
+	s := open(t, history.Options{})
 	tr := &truth{host: "gpu1", gpus: 3, every: 20 * time.Second, from: t0, to: t0.Add(3 * time.Hour), jobs: []job{
 		{0, "ada", t0, t0.Add(90 * time.Minute), 100, 50},
 		{1, "ada", t0, t0.Add(3 * time.Hour), 300, 50},
 		{1, "kai", t0.Add(2 * time.Hour), t0.Add(3 * time.Hour), 100, 50},
 	}}
 	live(t, s, "gpu1", "boot", tr.samples())
-	f, err := s.Fleet(context.Background(), Steps(t0, tr.to, time.Hour), func(Key) string { return "H100" })
+	f, err := s.Fleet(context.Background(), history.Steps(t0, tr.to, time.Hour),
+		func(history.Key) string { return "H100" })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +131,7 @@ func TestPeopleByStep(t *testing.T) {
 // The last five of an hour is open until a sample follows it. If the hour comes first, it does not count twice.
 func TestAFinishedHourClosesItsLastFive(t *testing.T) {
 	ctx := context.Background()
-	s := open(t, Options{})
+	s := open(t, history.Options{})
 	tr := &truth{host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0, to: t0.Add(time.Hour),
 		jobs: []job{{0, "ada", t0, t0.Add(2 * time.Hour), 100, 50}}}
 	live(t, s, "gpu1", "boot", tr.samples())

@@ -1,10 +1,12 @@
-package history
+package history_test
 
 import (
 	"context"
 	"os"
 	"testing"
 	"time"
+
+	"gpuboard/internal/history"
 )
 
 // A path may be relative, and hold what means something in a URI.
@@ -16,7 +18,7 @@ func TestOpenTakesAnyPath(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s, err := Open(context.Background(), path, time.Now(), Options{})
+		s, err := history.Open(context.Background(), path, time.Now(), history.Options{})
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
 			continue

@@ -1,8 +1,7 @@
-package history
+package history_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -13,55 +12,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"gpuboard/internal/history"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/need"
 )
-
-// fingerprint is everything that the store answers about [from, to), in words
-// that can be compared.
-func fingerprint(t testing.TB, s *Store, hosts []string, from, to, now time.Time) string {
-	t.Helper()
-	ctx := context.Background()
-	var all []any
-	keep := func(v any, err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, v)
-	}
-	keep(userTotalsOf(s, from, to))
-	keep(userTotalsOf(s, from.Add(35*time.Minute), to.Add(-25*time.Minute)))
-	keep(hostTotalsOf(s, from, to))
-	keep(fleetSteps(s, Steps(from, to, time.Hour)))
-	for _, h := range hosts {
-		for _, step := range []time.Duration{5 * time.Minute, 7 * time.Minute} {
-			means, coverage, err := s.HostMeans(ctx, h, Steps(from, to, step), Utilization, Memory, Temperature, Power, Held)
-			keep(fmt.Sprint(means, coverage), err) // JSON has no word for what is not known of them
-		}
-	}
-	r, err := s.Recent(ctx, now, 20*time.Minute, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	gpus := map[string]GPU{}
-	for k, v := range r.GPUs {
-		gpus[k.Host+" "+k.GPU] = v
-	}
-	all = append(all, gpus, r.Users, r.FreeMean2h, r.FreeMean24h, r.FreeMean1w)
-	b, err := json.Marshal(all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
-func firstDifference(a, b string) string {
-	i := 0
-	for i < len(a) && i < len(b) && a[i] == b[i] {
-		i++
-	}
-	return fmt.Sprintf("at %d:\n%.120s\n%.120s", i, a[max(0, i-60):], b[max(0, i-60):])
-}
 
 // Whatever the order, the repetitions and the restarts in which finished hours and what nodes send of the last
 // quarter of an hour come: once the hours are there, the answers follow from their samples alone.
@@ -80,7 +34,7 @@ func TestAnswersDependOnTheSetOfSamplesAlone(t *testing.T) {
 		from, length := t0.Add(22*time.Hour), 4*time.Hour
 		now := from.Add(length)
 		hosts := []string{"gpu00", "gpu01"}
-		var hours, bundles []Batch
+		var hours, bundles []history.Batch
 		for _, h := range hosts {
 			tr := randomTruth(r, h, from, length)
 			tr.every = time.Duration(20+r.IntN(200)) * time.Second
@@ -103,22 +57,22 @@ func TestAnswersDependOnTheSetOfSamplesAlone(t *testing.T) {
 					for first > 0 && all[i].At.Sub(all[first-1].At) < snapshot.BundleWindow {
 						first--
 					}
-					bundles = append(bundles, Batch{Host: h, Boot: boot, Samples: all[first : i+1]})
+					bundles = append(bundles, history.Batch{Host: h, Boot: boot, Samples: all[first : i+1]})
 				}
 				for len(all) > 0 {
 					n := 1
 					for n < len(all) && all[n].At.Truncate(time.Hour).Equal(all[0].At.Truncate(time.Hour)) {
 						n++
 					}
-					hours = append(hours, Batch{Host: h, Boot: boot, Samples: all[:n], Whole: true})
+					hours = append(hours, history.Batch{Host: h, Boot: boot, Samples: all[:n], Whole: true})
 					all = all[n:]
 				}
 			}
 		}
 		ctx := context.Background()
-		fill := func(name string, batches []Batch, restarts bool) string {
+		fill := func(name string, batches []history.Batch, restarts bool) string {
 			path := filepath.Join(dir, name)
-			s, err := Open(ctx, path, now, Options{})
+			s, err := history.Open(ctx, path, now, history.Options{})
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -140,7 +94,7 @@ func TestAnswersDependOnTheSetOfSamplesAlone(t *testing.T) {
 					}
 				case 1:
 					s.Close()
-					if s, err = Open(ctx, path, clock, Options{}); err != nil {
+					if s, err = history.Open(ctx, path, clock, history.Options{}); err != nil {
 						rt.Fatal(err)
 					}
 				}
@@ -150,7 +104,7 @@ func TestAnswersDependOnTheSetOfSamplesAlone(t *testing.T) {
 		}
 		want := fill("plain", hours, false)
 		// Some of the bundles, mostly in order, and the hours in any.
-		var mixed []Batch
+		var mixed []history.Batch
 		for _, b := range bundles {
 			if r.IntN(3) > 0 {
 				mixed = append(mixed, b)
@@ -169,28 +123,28 @@ func TestAnswersDependOnTheSetOfSamplesAlone(t *testing.T) {
 }
 
 func TestTwoProcessesSeeEachOther(t *testing.T) {
-	a := open(t, Options{})
-	b := openAt(t, a.path, t0, Options{})
+	path := newPath(t)
+	a, b := openAt(t, path, t0, history.Options{}), openAt(t, path, t0, history.Options{})
 	tr := &truth{
 		host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0, to: t0.Add(3 * time.Hour),
 		jobs: []job{{0, "ada", t0, t0.Add(3 * time.Hour), 100, 50}},
 	}
 	all := tr.samples()
 	for i := 0; i < len(all); i += 12 {
-		ingest(t, []*Store{a, b}[i/12%2], all[i+11].At, "gpu1", "boot", all[max(0, i-33):i+12])
+		ingest(t, []*history.Store{a, b}[i/12%2], all[i+11].At, "gpu1", "boot", all[max(0, i-33):i+12])
 	}
-	for _, s := range []*Store{a, b} { // the open five comes from what nodes send
+	for _, s := range []*history.Store{a, b} { // the open five comes from what nodes send
 		ingest(t, s, tr.to, "gpu1", "boot", all[len(all)-45:])
 	}
-	for _, s := range []*Store{a, b} {
+	for _, s := range []*history.Store{a, b} {
 		us, err := userTotalsOf(s, t0, tr.to)
 		if err != nil || len(us) != 1 {
 			t.Fatal(us, err)
 		}
 		near(t, "GPU-hours", us[0].GPUHours, 3, 0.001)
 	}
-	if x, y := fingerprint(t, a, []string{"gpu1"}, t0, tr.to,
-		tr.to), fingerprint(t, b, []string{"gpu1"}, t0, tr.to, tr.to); x != y {
+	x := fingerprint(t, a, []string{"gpu1"}, t0, tr.to, tr.to)
+	if y := fingerprint(t, b, []string{"gpu1"}, t0, tr.to, tr.to); x != y {
 		t.Error("two processes answer differently ", firstDifference(x, y))
 	}
 }
@@ -201,39 +155,37 @@ func TestSizeOfAYearStaysTheSame(t *testing.T) {
 	ctx := context.Background()
 	day := 24 * time.Hour
 	// A tenth of the hours, so that 400 days are ten rounds.
-	s := open(t, Options{Hourly: 40 * day})
-	if _, err := s.db.ExecContext(ctx, "pragma synchronous=off"); err != nil { // nobody pulls the plug here
-		t.Fatal(err)
-	}
-	size := func() int64 {
-		var pages int64
-		if err := s.db.QueryRowContext(ctx, "pragma page_count").Scan(&pages); err != nil {
+	path := newPath(t)
+	s := openAt(t, path, t0, history.Options{Hourly: 40 * day})
+	db := database(t, path)
+	count := func(query string) (n int64) {
+		if err := db.QueryRowContext(ctx, query).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
-		return pages * pageSize
+		return n
 	}
 	var seq uint64
 	var reached, wal int64
 	for at := t0; at.Before(t0.Add(400 * day)); {
-		var all []Batch
-		for range 8 {
+		var all []history.Batch
+		for range 48 { // a day a call
 			at = at.Add(30 * time.Minute)
 			seq++
 			for h := range 3 {
 				r := rand.New(rand.NewPCG(seq, uint64(h)))
-				all = append(all, Batch{fmt.Sprintf("gpu%d", h), "boot", []snapshot.Sample{noisy(r, h, seq, at)}, nil, false})
+				all = append(all, batchOf(fmt.Sprintf("gpu%d", h), "boot", noisy(r, h, seq, at)))
 			}
 		}
 		if err := s.IngestAll(ctx, at, all); err != nil {
 			t.Fatal(err)
 		}
-		bytes := size()
+		bytes := count("pragma page_count") * pageSize
 		if at.Sub(t0) < 80*day {
 			reached = max(reached, bytes)
 		} else if bytes > reached+reached/5 {
 			t.Fatalf("after %v it has %d bytes, and %d after 80 days", at.Sub(t0), bytes, reached)
 		}
-		if info, err := os.Stat(s.path + "-wal"); err == nil {
+		if info, err := os.Stat(path + "-wal"); err == nil {
 			wal = max(wal, info.Size())
 		}
 	}
@@ -242,11 +194,7 @@ func TestSizeOfAYearStaysTheSame(t *testing.T) {
 	}
 	end := t0.Add(400 * day)
 	for table, want := range map[string]int64{"hour": 3 * (72 + 2), "day": 3 * 42} {
-		var n int64
-		if err := s.db.QueryRowContext(ctx, "select count(*) from "+table).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
-		if n == 0 || n > want {
+		if n := count("select count(*) from " + table); n == 0 || n > want {
 			t.Errorf("%s has %d rows, and at most %d are to be kept", table, n, want)
 		}
 	}
@@ -255,37 +203,12 @@ func TestSizeOfAYearStaysTheSame(t *testing.T) {
 		t.Error(us, err)
 	}
 	// A host that is gone for good is forgotten with the last of its days.
-	for at := end; at.Before(end.Add(60 * day)); at = at.Add(6 * time.Hour) {
+	for at := end; at.Before(end.Add(60 * day)); at = at.Add(12 * time.Hour) {
 		seq++
 		r := rand.New(rand.NewPCG(seq, 9))
-		if err := s.IngestAll(ctx, at, []Batch{{"gpu0", "boot", []snapshot.Sample{noisy(r, 0, seq, at)}, nil,
-			false}}); err != nil {
-			t.Fatal(err)
-		}
+		ingest(t, s, at, "gpu0", "boot", []snapshot.Sample{noisy(r, 0, seq, at)})
 	}
-	var hosts int
-	if err := s.db.QueryRowContext(ctx, "select count(*) from host").Scan(&hosts); err != nil || hosts != 1 {
-		t.Errorf("%d hosts are remembered (%v)", hosts, err)
-	}
-}
-
-// What rounds to nothing in a frame is nothing in memory either: a third of a
-// second of four free GPUs once was a GPU-second until the next restart.
-func TestFractionOfASecondIsNothing(t *testing.T) {
-	free := []gpuReading{
-		{GPU: 0, Users: []userMemory{}}, {GPU: 1, Users: []userMemory{}}, {GPU: 2, Users: []userMemory{}},
-		{GPU: 3, Users: []userMemory{}},
-	}
-	for _, test := range []struct {
-		ms   int64
-		free int64
-	}{{300, 0}, {499, 0}, {500, 2}, {2000, 8}} {
-		var b bucket
-		h := newHost("a")
-		b.add(h, &reading{GPUs: free}, test.ms)
-		b.close(h, 5)
-		if b.v[hFree] != test.free || (len(b.gpus) == 0) != (test.free == 0) {
-			t.Errorf("%d ms of four free GPUs are %d GPU-seconds of %d GPUs", test.ms, b.v[hFree], len(b.gpus))
-		}
+	if hosts := count("select count(*) from host"); hosts != 1 {
+		t.Errorf("%d hosts are remembered", hosts)
 	}
 }

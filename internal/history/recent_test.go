@@ -1,4 +1,4 @@
-package history
+package history_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"gpuboard/internal/history"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/need"
 )
@@ -30,7 +31,7 @@ func TestRecentEqualsANewStore(t *testing.T) {
 		}
 		defer os.RemoveAll(dir)
 		path := filepath.Join(dir, "history.db")
-		warm, err := Open(ctx, path, t0, Options{})
+		warm, err := history.Open(ctx, path, t0, history.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +65,7 @@ func TestRecentEqualsANewStore(t *testing.T) {
 			sent := slices.DeleteFunc(slices.Clone(samples), func(s snapshot.Sample) bool {
 				return newest.Sub(s.At) >= snapshot.BundleWindow
 			})
-			if err := warm.IngestAll(ctx, at, []Batch{{Host: "gpu01", Boot: "boot", Samples: sent}}); err != nil {
+			if err := warm.IngestAll(ctx, at, []history.Batch{{Host: "gpu01", Boot: "boot", Samples: sent}}); err != nil {
 				t.Fatal(err)
 			}
 			at = at.Add(time.Duration(rapid.IntRange(0, 400).Draw(t, "then")) * time.Second)
@@ -72,11 +73,11 @@ func TestRecentEqualsANewStore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cold, err := Open(ctx, path, at, Options{})
+			cold, err := history.Open(ctx, path, at, history.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := cold.IngestAll(ctx, at, []Batch{{Host: "gpu01", Boot: "boot", Samples: sent}}); err != nil {
+			if err := cold.IngestAll(ctx, at, []history.Batch{{Host: "gpu01", Boot: "boot", Samples: sent}}); err != nil {
 				t.Fatal(err)
 			}
 			want, err := cold.Recent(ctx, at, 10*time.Minute, 20)
@@ -94,37 +95,11 @@ func TestRecentEqualsANewStore(t *testing.T) {
 // A store that was just opened answers what one answers that goes on, also when it
 // is asked again, and though the numbers of hosts are not in the order of their names.
 func TestRecentAfterReopening(t *testing.T) {
-	ctx := context.Background()
-	path := filepath.Join(t.TempDir(), "history.db")
-	s := openAt(t, path, t0, Options{})
-	at := t0
-	const hosts = 131
-	for n := range 4 {
-		var batches []Batch
-		for h := range hosts {
-			// Numbers of hosts are not in order of their names.
-			b := Batch{Host: fmt.Sprintf("gpu%03d", h*37%hosts), Boot: "b"}
-			for k := range 30 {
-				b.Samples = append(b.Samples, snapshot.Sample{Seq: uint64(n*30 + k + 1),
-					At: at.Add(time.Duration(k) * 20 * time.Second),
-					GPUs: []snapshot.GPUSample{{
-						Utilization: ptr((h + k) % 7), Users: []snapshot.UserMemory{{User: fmt.Sprint("user", h%5), Memory: 7}},
-					}}})
-			}
-			batches = append(batches, b)
-		}
-		at = at.Add(4 * time.Hour)
-		if err := s.IngestAll(ctx, at, batches); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := s.Recent(ctx, at, 10*time.Minute, 20)
-	if err != nil || len(want.GPUs) != hosts || len(want.Users) != 5 {
-		t.Fatalf("%d GPUs, %d users (%v)", len(want.GPUs), len(want.Users), err)
-	}
-	opened := openAt(t, path, at, Options{})
+	path := newPath(t)
+	at, want := manyHosts(t, path)
+	opened := openAt(t, path, at, history.Options{})
 	for range 2 {
-		got, err := opened.Recent(ctx, at, 10*time.Minute, 20)
+		got, err := opened.Recent(context.Background(), at, 10*time.Minute, 20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,11 +112,7 @@ func TestRecentAfterReopening(t *testing.T) {
 // A host that names ever new people puts those on the board who used it most.
 func TestRecentPeopleOfOneHost(t *testing.T) {
 	ctx := context.Background()
-	s, err := Open(ctx, filepath.Join(t.TempDir(), "history.db"), t0, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := open(t, history.Options{})
 	at := t0.Add(24 * time.Hour)
 	var samples []snapshot.Sample
 	for n := range 30 {
@@ -158,31 +129,54 @@ func TestRecentPeopleOfOneHost(t *testing.T) {
 		}
 		samples = append(samples, one)
 	}
-	if err := s.IngestAll(ctx, at, []Batch{{"gpu01", "boot", samples, nil, false}}); err != nil {
-		t.Fatal(err)
-	}
+	ingest(t, s, at, "gpu01", "boot", samples)
 	recent, err := s.Recent(ctx, at, 10*time.Minute, 20)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(recent.Users) != maxRecentUsers ||
-		!slices.ContainsFunc(recent.Users, func(u User) bool { return u.Name == "ann" }) {
+	const most = 256 // people of one host
+	if len(recent.Users) != most ||
+		!slices.ContainsFunc(recent.Users, func(u history.User) bool { return u.Name == "ann" }) {
 		t.Errorf("%d people, and not the one who used it most", len(recent.Users))
 	}
 }
 
-// A process that asks once reads the week of some hosts at a time, and learns of
+// A process that asks once reads the week of some hosts at a time, keeps none of them, and learns of
 // all what one learns that reads it whole; asked again, it says the same.
 func TestRecentOfAOneShotProcess(t *testing.T) {
-	ctx := context.Background()
-	path := filepath.Join(t.TempDir(), "history.db")
-	s := openAt(t, path, t0, Options{})
-	at := t0
+	path := newPath(t)
+	at, want := manyHosts(t, path)
+	// kept is by how much the memory of the program grows when a store is asked.
+	kept := func(s *history.Store) int64 {
+		before := heap()
+		got, err := s.Recent(context.Background(), at, 10*time.Minute, 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Fatalf("a store that was opened has + where one that goes on has -:\n%s", d)
+		}
+		return heap() - before
+	}
+	on, once := openAt(t, path, at, history.Options{}), openAt(t, path, at, history.Options{Once: true})
+	if on, once := kept(on), kept(once); once > on/2 {
+		t.Errorf("who asks once keeps %d bytes, and who goes on %d", once, on)
+	}
+	kept(once)
+}
+
+// manyHosts fills a history with 16 hours of hosts, more than are read at once. It returns when they end, and what is
+// known then.
+func manyHosts(t *testing.T, path string) (at time.Time, recent *history.Recent) {
+	t.Helper()
+	const hosts = 131
+	s := openAt(t, path, t0, history.Options{})
+	at = t0
 	for n := range 4 {
-		var batches []Batch
-		for h := range 2*weeksAtOnce + 3 {
+		var batches []history.Batch
+		for h := range hosts {
 			// Numbers of hosts are not in order of their names.
-			b := Batch{Host: fmt.Sprintf("gpu%03d", h*37%(2*weeksAtOnce+3)), Boot: "b"}
+			b := history.Batch{Host: fmt.Sprintf("gpu%03d", h*37%hosts), Boot: "b"}
 			for k := range 30 {
 				b.Samples = append(b.Samples, snapshot.Sample{Seq: uint64(n*30 + k + 1),
 					At: at.Add(time.Duration(k) * 20 * time.Second),
@@ -193,27 +187,13 @@ func TestRecentOfAOneShotProcess(t *testing.T) {
 			batches = append(batches, b)
 		}
 		at = at.Add(4 * time.Hour)
-		if err := s.IngestAll(ctx, at, batches); err != nil {
+		if err := s.IngestAll(context.Background(), at, batches); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want, err := s.Recent(ctx, at, 10*time.Minute, 20)
-	if err != nil || len(want.GPUs) != 2*weeksAtOnce+3 || len(want.Users) != 5 {
-		t.Fatalf("%d GPUs, %d users (%v)", len(want.GPUs), len(want.Users), err)
+	recent, err := s.Recent(context.Background(), at, 10*time.Minute, 20)
+	if err != nil || len(recent.GPUs) != hosts || len(recent.Users) != 5 {
+		t.Fatalf("%d GPUs, %d users (%v)", len(recent.GPUs), len(recent.Users), err)
 	}
-	once := openAt(t, path, at, Options{Once: true})
-	for range 2 {
-		got, err := once.Recent(ctx, at, 10*time.Minute, 20)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Fatalf("who asks once learns + where who goes on learns -:\n%s", d)
-		}
-	}
-	for _, h := range once.hosts {
-		if h.week != nil {
-			t.Fatalf("the week of %s is kept", h.name)
-		}
-	}
+	return at, recent
 }

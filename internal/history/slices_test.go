@@ -1,4 +1,4 @@
-package history
+package history_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpuboard/internal/history"
 	"gpuboard/internal/snapshot"
 )
 
@@ -14,7 +15,7 @@ import (
 // samples are pending or in roll-ups.
 func TestSlicesDoNotCountBesideTheirGPU(t *testing.T) {
 	ctx := context.Background()
-	plain, cut := open(t, Options{}), open(t, Options{})
+	plain, cut := open(t, history.Options{}), open(t, history.Options{})
 	tr := &truth{host: "gpu1", gpus: 2, every: 20 * time.Second, from: t0, to: t0.Add(26 * time.Hour),
 		jobs: []job{{0, "ada", t0, t0.Add(20 * time.Hour), 3000, 40}, {0, "bob", t0.Add(time.Hour), t0.Add(25 * time.Hour),
 			1000, 2}}}
@@ -30,7 +31,7 @@ func TestSlicesDoNotCountBesideTheirGPU(t *testing.T) {
 	}
 	live(t, cut, "gpu1", "boot", all)
 
-	sums := func(s *Store) []any {
+	sums := func(s *history.Store) []any {
 		var out []any
 		keep := func(v any, err error) {
 			if err != nil {
@@ -49,7 +50,7 @@ func TestSlicesDoNotCountBesideTheirGPU(t *testing.T) {
 			keep(hosts, err)
 			fleet, err := fleetSteps(s, at)
 			keep(fleet, err)
-			free, err := freeByClass(s, at, func(Key) string { return "all" })
+			free, err := freeByClass(s, at, func(history.Key) string { return "all" })
 			keep(free, err)
 		}
 		recent, err := s.Recent(ctx, tr.to, time.Hour, 5)
@@ -63,13 +64,13 @@ func TestSlicesDoNotCountBesideTheirGPU(t *testing.T) {
 	}
 
 	for gpu, want := range map[string]float64{"MIG-a": 3000, "MIG-b": 12, "MIG-c": 12} {
-		memory, _ := meansOf(t, cut, "gpu1", gpu, Memory, t0, tr.to)
+		memory, _ := meansOf(t, cut, "gpu1", gpu, history.Memory, t0, tr.to)
 		if len(memory) != 1 || memory[0] != want {
 			t.Errorf("%s used %v MiB, want %v", gpu, memory, want)
 		}
 	}
 	for gpu, want := range map[string]float64{"MIG-a": 100, "MIG-b": 0} {
-		if held, _ := meansOf(t, cut, "gpu1", gpu, Held, t0, tr.to); len(held) != 1 || held[0] != want {
+		if held, _ := meansOf(t, cut, "gpu1", gpu, history.Held, t0, tr.to); len(held) != 1 || held[0] != want {
 			t.Errorf("%s was held %v %% of the time, want %v", gpu, held, want)
 		}
 	}
@@ -77,7 +78,8 @@ func TestSlicesDoNotCountBesideTheirGPU(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if g := recent.GPUs[Key{"gpu1", "MIG-b"}]; len(g.Utilization) != SparkSteps || !g.IdleSince.IsZero() {
+	g := recent.GPUs[history.Key{Host: "gpu1", GPU: "MIG-b"}]
+	if len(g.Utilization) != history.SparkSteps || !g.IdleSince.IsZero() {
 		t.Errorf("without utilization it is not known since when a slice is idle: %v", g.IdleSince)
 	}
 }

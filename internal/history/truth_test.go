@@ -1,4 +1,4 @@
-package history
+package history_test
 
 import (
 	"context"
@@ -8,59 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/history"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/need"
 )
-
-func ingest(t testing.TB, s *Store, now time.Time, host, boot string, samples []snapshot.Sample) {
-	t.Helper()
-	if err := s.IngestAll(context.Background(), now, []Batch{{Host: host, Boot: boot, Samples: samples}}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// ingestHours gives finished hours.
-func ingestHours(t testing.TB, s *Store, now time.Time, host, boot string, samples []snapshot.Sample) {
-	t.Helper()
-	if err := s.IngestAll(context.Background(), now, []Batch{{
-		Host: host, Boot: boot, Samples: samples, Whole: true,
-	}}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// covered is for how many seconds there are samples of a host.
-func covered(t testing.TB, s *Store, host string, from, to time.Time) float64 {
-	t.Helper()
-	_, part := meansOf(t, s, host, "", Utilization, from, to)
-	return part * to.Sub(from).Seconds()
-}
-
-// meansOf is one metric of one GPU between the instants in at, and how much of
-// the time is known.
-func meansOf(
-	t testing.TB, s *Store, host, gpu string, metric Metric, at ...time.Time,
-) (list []float64, coverage float64) {
-	t.Helper()
-	all, coverage, err := s.HostMeans(context.Background(), host, at, metric)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if all[gpu] != nil {
-		list = all[gpu][0]
-	}
-	return list, coverage
-}
-
-// live gives samples as a running fleet would: minute by minute, each with the
-// overlap that bundles have.
-func live(t testing.TB, s *Store, host, boot string, samples []snapshot.Sample) {
-	t.Helper()
-	for i := 0; i < len(samples); i += 15 {
-		end := min(i+15, len(samples))
-		ingest(t, s, samples[end-1].At, host, boot, samples[max(0, i-7):end])
-	}
-}
 
 func TestTotalsMatchTheSimulation(t *testing.T) {
 	t.Parallel()
@@ -68,7 +19,7 @@ func TestTotalsMatchTheSimulation(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
-			s := open(t, Options{})
+			s := open(t, history.Options{})
 			var all []*truth
 			for i := range 2 {
 				tr := randomTruth(r, fmt.Sprintf("gpu%02d", i), t0, 30*time.Hour)
@@ -112,7 +63,7 @@ func TestTotalsMatchTheSimulation(t *testing.T) {
 			}
 			for _, tr := range all {
 				_, _, known := tr.usage(t0, tr.to)
-				_, cover := meansOf(t, s, tr.host, "", Utilization, t0, tr.to)
+				_, cover := meansOf(t, s, tr.host, "", history.Utilization, t0, tr.to)
 				near(t, "coverage of "+tr.host, cover*30*3600, known, float64(len(tr.outages))*30+60)
 			}
 		})
@@ -121,12 +72,13 @@ func TestTotalsMatchTheSimulation(t *testing.T) {
 
 func TestAGapIsUnknownAndNotIdle(t *testing.T) {
 	ctx := context.Background()
-	s := open(t, Options{})
+	s := open(t, history.Options{})
 	tr := &truth{host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0, to: t0.Add(6 * time.Hour),
 		jobs:    []job{{0, "ada", t0, t0.Add(6 * time.Hour), 9000, 90}},
 		outages: [][2]time.Time{{t0.Add(2 * time.Hour), t0.Add(4 * time.Hour)}}}
 	live(t, s, "gpu1", "boot", tr.samples())
-	vs, _ := meansOf(t, s, "gpu1", "GPU-gpu1-0", Utilization, Steps(t0, tr.to, time.Hour)...)
+	hours := history.Steps(t0, tr.to, time.Hour)
+	vs, _ := meansOf(t, s, "gpu1", "GPU-gpu1-0", history.Utilization, hours...)
 	for i, v := range vs {
 		if gap := i == 2 || i == 3; gap != math.IsNaN(v) || !gap && v != 90 {
 			t.Errorf("hour %d is %v; it was 90, and nothing is known of the third and the fourth", i, v)
@@ -147,11 +99,11 @@ func TestAGapIsUnknownAndNotIdle(t *testing.T) {
 	if r.Users[0].Mean1w != nil {
 		t.Errorf("a mean over a week of which 4 hours are known: %v", *r.Users[0].Mean1w)
 	}
-	g := r.GPUs[Key{"gpu1", "GPU-gpu1-0"}]
+	g := r.GPUs[history.Key{Host: "gpu1", GPU: "GPU-gpu1-0"}]
 	if !g.IdleSince.IsZero() {
 		t.Errorf("a GPU at 90 %% idles since %v", g.IdleSince)
 	}
-	if len(g.Utilization) != SparkSteps {
+	if len(g.Utilization) != history.SparkSteps {
 		t.Fatalf("%d steps", len(g.Utilization))
 	}
 	known := 0
@@ -200,7 +152,8 @@ func TestIdleSince(t *testing.T) {
 		{"a gap a moment ago", nil, 30 * time.Minute, time.Time{}, 0, 10 * time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := open(t, Options{})
+			path := newPath(t)
+			s := openAt(t, path, t0, history.Options{})
 			tr := &truth{host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0, to: end, jobs: c.jobs}
 			if c.fresh > 0 {
 				tr.from = end.Add(-c.fresh)
@@ -209,12 +162,12 @@ func TestIdleSince(t *testing.T) {
 				tr.outages = [][2]time.Time{{end.Add(-c.gap - 10*time.Minute), end.Add(-c.gap)}}
 			}
 			live(t, s, "gpu1", "boot", tr.samples())
-			for _, store := range []*Store{s, openAt(t, s.path, end, Options{})} {
+			for _, store := range []*history.Store{s, openAt(t, path, end, history.Options{})} {
 				r, err := store.Recent(ctx, end, c.window, 5)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := r.GPUs[Key{"gpu1", "GPU-gpu1-0"}].IdleSince; !got.Equal(c.want) {
+				if got := r.GPUs[history.Key{Host: "gpu1", GPU: "GPU-gpu1-0"}].IdleSince; !got.Equal(c.want) {
 					t.Errorf("idle since %v, and it should be %v", got, c.want)
 				}
 			}
@@ -243,13 +196,13 @@ func TestDaysOf23And25Hours(t *testing.T) {
 	} {
 		t.Run(c.zone+c.day.Format(" 2006-01-02"), func(t *testing.T) {
 			zone := need.Zone(t, c.zone)
-			s := open(t, Options{})
+			s := open(t, history.Options{})
 			from := c.day.Add(-36 * time.Hour)
 			tr := &truth{host: "gpu1", gpus: 2, every: time.Minute, from: from, to: from.Add(4 * 24 * time.Hour),
 				jobs: []job{{0, "ada", from, from.Add(4 * 24 * time.Hour), 9000, 100}}}
 			ingest(t, s, tr.to, "gpu1", "boot", tr.samples())
 			y, m, d := c.day.Date()
-			bs := Days(time.Date(y, m, d, 5, 0, 0, 0, zone), time.Date(y, m, d+1, 0, 0, 0, 0, zone), zone)
+			bs := history.Days(time.Date(y, m, d, 5, 0, 0, 0, zone), time.Date(y, m, d+1, 0, 0, 0, 0, zone), zone)
 			if len(bs) != 2 || bs[1].Sub(bs[0]).Hours() != c.hours {
 				t.Fatalf("the day is %v", bs)
 			}
@@ -258,7 +211,7 @@ func TestDaysOf23And25Hours(t *testing.T) {
 				t.Fatal(us, err)
 			}
 			near(t, "GPU-hours of a day", us[0].GPUHours, c.hours, 0.001)
-			held, cover := meansOf(t, s, "gpu1", "GPU-gpu1-0", Held, bs...)
+			held, cover := meansOf(t, s, "gpu1", "GPU-gpu1-0", history.Held, bs...)
 			if cover > 1 || len(held) != 1 || held[0] > 100 {
 				t.Fatal(cover, held)
 			}
@@ -277,13 +230,14 @@ func TestDaysOf23And25Hours(t *testing.T) {
 
 func TestTimesThatCannotBe(t *testing.T) {
 	ctx := context.Background()
-	s := open(t, Options{})
+	s := open(t, history.Options{})
 	at := func(d time.Duration) snapshot.Sample {
 		return snapshot.Sample{
-			Seq: uint64(d/time.Second) + 1<<40, At: t0.Add(d), GPUs: []snapshot.GPUSample{{UUID: "GPU-1", Utilization: ptr(50)}},
+			Seq: uint64(d/time.Second) + 1<<40, At: t0.Add(d),
+			GPUs: []snapshot.GPUSample{{UUID: "GPU-1", Utilization: ptr(50)}},
 		}
 	}
-	if err := s.IngestAll(ctx, t0, []Batch{
+	if err := s.IngestAll(ctx, t0, []history.Batch{
 		{Host: "gpu1", Boot: "b", Whole: true, Samples: []snapshot.Sample{
 			at(0), at(0), at(4 * time.Minute), at(6 * time.Minute), at(time.Hour), at(-71 * time.Hour), at(-73 * time.Hour),
 		}},
@@ -303,7 +257,7 @@ func TestTimesThatCannotBe(t *testing.T) {
 
 // A server whose clock jumps ahead for a while must not delete anything.
 func TestClockOfTheServerJumps(t *testing.T) {
-	s := open(t, Options{})
+	s := open(t, history.Options{})
 	tr := &truth{
 		host: "gpu1", gpus: 1, every: time.Minute, from: t0, to: t0.Add(5 * time.Hour),
 		jobs: []job{{0, "ada", t0, t0.Add(5 * time.Hour), 100, 50}},
@@ -324,7 +278,7 @@ func TestClockOfTheServerJumps(t *testing.T) {
 // A node whose clock steps back covers the same time twice, and a reboot begins
 // to count anew; neither may count an hour for more than an hour.
 func TestClockOfTheNodeStepsAndBoots(t *testing.T) {
-	s := open(t, Options{})
+	s := open(t, history.Options{})
 	tr := &truth{
 		host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0, to: t0.Add(2 * time.Hour),
 		jobs: []job{{0, "ada", t0, t0.Add(2 * time.Hour), 100, 50}},
@@ -347,8 +301,8 @@ func TestClockOfTheNodeStepsAndBoots(t *testing.T) {
 		t.Fatal(us, err)
 	}
 	near(t, "GPU-hours", us[0].GPUHours, 2, 0.15) // 7 minutes are known of nobody
-	_, first := meansOf(t, s, "gpu1", "", Utilization, t0, t0.Add(time.Hour))
-	_, second := meansOf(t, s, "gpu1", "", Utilization, t0.Add(time.Hour), now)
+	_, first := meansOf(t, s, "gpu1", "", history.Utilization, t0, t0.Add(time.Hour))
+	_, second := meansOf(t, s, "gpu1", "", history.Utilization, t0.Add(time.Hour), now)
 	if first > 1 || second > 1 || first < 0.99 {
 		t.Error(first, second)
 	}
