@@ -1,58 +1,56 @@
-package booking
+package booking_test
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"gpuboard/internal/booking"
 )
 
 func TestReleaseAtTheBeginning(t *testing.T) {
-	zone := Zone{Location: paris(t)}
-	got, b, err := Release([]byte(`{"a": [{"name": "x", "from": "2026-12-01 10:00"}]}`), zone, idOf(t, `{"a": [{"name": "x", "from": "2026-12-01 10:00"}]}`), at(t, "2026-12-01 10:00"))
+	zone := inParis(t)
+	got, b, err := booking.Release([]byte(`{"a": [{"name": "x", "from": "2026-12-01 10:00"}]}`), zone, idOf(t, `{"a": [{"name": "x", "from": "2026-12-01 10:00"}]}`), at(t, "2026-12-01 10:00"))
 	if err != nil || string(got) != `{"a": [{}]}` || b.Name != "x" {
 		t.Errorf("%s, %+v, %v", got, b, err)
 	}
 }
 
-func idOf(t *testing.T, file string) string {
-	t.Helper()
-	return Parse("c", []byte(file), Zone{Location: paris(t)}, Options{}).Bookings[0].ID
-}
-
 func TestExtendToAFractionOfASecond(t *testing.T) {
 	file := `{"a": [{"name": "x", "date": "2026-12-01"}]}`
-	_, b, err := Extend([]byte(file), Zone{Location: paris(t)}, idOf(t, file), at(t, "2026-12-03 10:00").Add(time.Second/2), at(t, friday))
+	_, b, err := booking.Extend([]byte(file), inParis(t), idOf(t, file), at(t, "2026-12-03 10:00").Add(time.Second/2), at(t, friday))
 	if err != nil || !b.Until.Equal(at(t, "2026-12-03 10:00")) {
 		t.Errorf("%+v, %v", b, err)
 	}
 }
 
 func TestAFullFileDoesNotGrow(t *testing.T) {
-	file := "{}//" + strings.Repeat("x", MaxFileBytes-10)
-	if _, _, err := Add([]byte(file), Zone{Location: paris(t)}, gpu("a", 0, "x", time.Time{})); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "beyond 4096 KiB: prune old bookings") {
+	file := "{}//" + strings.Repeat("x", booking.MaxFileBytes-10)
+	if _, _, err := booking.Add([]byte(file), inParis(t), gpu("a", 0, "x", time.Time{})); !errors.Is(err, booking.ErrInvalid) || !strings.Contains(err.Error(), "beyond 4096 KiB: prune old bookings") {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestNoBookingIsAddedBeyondTheMost(t *testing.T) {
-	file := `{"a": [[` + strings.Repeat(`{"name":"x"},`, MaxBookings) + `]]}`
-	if _, _, err := Add([]byte(file), Zone{Location: paris(t)}, gpu("b", 0, "x", time.Time{})); !errors.Is(err, errReadBack) {
+	file := `{"a": [[` + strings.Repeat(`{"name":"x"},`, booking.MaxBookings) + `]]}`
+	if _, _, err := booking.Add([]byte(file), inParis(t), gpu("b", 0, "x", time.Time{})); !errors.Is(err, booking.ErrInvalid) ||
+		!strings.Contains(err.Error(), "does not read back") {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestPruneKeepsWhatEndsThen(t *testing.T) {
-	file := []byte(`{"a": [{"name": "x", "date": "2026-12-01 10:00"}]}`)
+	const text = `{"a": [{"name": "x", "date": "2026-12-01 10:00"}]}`
 	for _, tc := range []struct {
 		before string
 		pruned int
 	}{{"2026-12-01 10:00", 0}, {"2026-12-01 10:01", 1}} {
-		if _, old, err := prune(file, Zone{Location: paris(t)}, at(t, tc.before)); err != nil || len(old) != tc.pruned {
-			t.Errorf("before %s: %v, %v", tc.before, old, err)
+		if _, old := pruned(t, text, at(t, tc.before)); len(old) != tc.pruned {
+			t.Errorf("before %s: %v", tc.before, old)
 		}
 	}
 }
@@ -60,21 +58,21 @@ func TestPruneKeepsWhatEndsThen(t *testing.T) {
 // An ID that somebody wrote may be the one that would be derived for another entry.
 func TestDerivedIDsAvoidWrittenOnes(t *testing.T) {
 	derived := idOf(t, `{"a": [{"name": "x"}]}`)
-	c := Parse("c", []byte(`{"a": {"0": {"name": "x"}, "1": {"name": "y", "id": "`+derived+`"}}}`), Zone{Location: paris(t)}, Options{})
+	c := parsed(t, `{"a": {"0": {"name": "x"}, "1": {"name": "y", "id": "`+derived+`"}}}`)
 	if len(c.Bookings) != 2 || c.Bookings[1].ID != derived || c.Bookings[0].ID == derived {
 		t.Errorf("%+v", c.Bookings)
 	}
 }
 
 func TestReleaseKeepsCommentsAndBytes(t *testing.T) {
-	zone := Zone{Location: paris(t)}
+	zone := inParis(t)
 	now := at(t, friday)
 	for _, tc := range []struct{ name, in, want string }{
 		{"a comment before the comma", `{"a": [[{"name": "x"} /* c */, {"name": "y", "from": "2027-01-01", "id": "y"}]]}`, `{"a": [[{"name": "x"} /* c */]]}`},
 		{"a trailing comma", `{"a": [[{"name": "x"}, {"name": "y", "from": "2027-01-01", "id": "y"},]]}`, `{"a": [[{"name": "x"},]]}`},
 		{"bytes without a character in Windows-1252", "{\"a\": [[{\"name\": \"Zo\xeb\"}, {\"name\": \"y\", \"from\": \"2027-01-01\", \"id\": \"y\"}]]} // \x81\x8d\x80\n", "{\"a\": [[{\"name\": \"Zo\xeb\"}]]} // \x81\x8d\x80\n"},
 	} {
-		got, _, err := Release([]byte(tc.in), zone, "y", now)
+		got, _, err := booking.Release([]byte(tc.in), zone, "y", now)
 		if err != nil || string(got) != tc.want {
 			t.Errorf("%s: %v\ngot  %q\nwant %q", tc.name, err, got, tc.want)
 		}
@@ -83,12 +81,12 @@ func TestReleaseKeepsCommentsAndBytes(t *testing.T) {
 
 // Of several bookings of one person, the last end is compared with those of others.
 func TestOverlapsOfSeveralBookings(t *testing.T) {
-	c := Parse("c", []byte(`{"a": [[
+	c := parsed(t, `{"a": [[
 		{"name": "x", "from": "2026-12-01", "date": "2026-12-09"},
 		{"name": "y", "from": "2026-12-02", "date": "2026-12-05"},
 		{"name": "x", "from": "2026-12-03", "date": "2026-12-12"},
 		{"name": "x", "from": "2026-12-04", "date": "2026-12-13"},
-		{"name": "z", "from": "2026-12-10", "date": "2026-12-11"}]]}`), Zone{Location: paris(t)}, Options{})
+		{"name": "z", "from": "2026-12-10", "date": "2026-12-11"}]]}`)
 	if len(c.Problems) != 4 {
 		t.Errorf("problems:\n%s", problems(c.Problems))
 	}
@@ -96,36 +94,40 @@ func TestOverlapsOfSeveralBookings(t *testing.T) {
 
 // The booking of another person that ends last is compared, too.
 func TestOverlapsOfThreePeople(t *testing.T) {
-	c := Parse("c", []byte(`{"a": [[
+	c := parsed(t, `{"a": [[
 		{"name": "x", "from": "2026-12-01", "date": "2026-12-20"},
 		{"name": "y", "from": "2026-12-02", "date": "2026-12-05"},
 		{"name": "z", "from": "2026-12-03", "date": "2026-12-10"},
-		{"name": "x", "from": "2026-12-08", "date": "2026-12-21"}]]}`), Zone{Location: paris(t)}, Options{})
+		{"name": "x", "from": "2026-12-08", "date": "2026-12-21"}]]}`)
 	if len(c.Problems) != 3 {
 		t.Errorf("problems:\n%s", problems(c.Problems))
 	}
 }
 
 func TestBracketsInCommentsAndTextsAreNotOpen(t *testing.T) {
-	for text, want := range map[string][]int{
-		`{[`: {0, 1}, "{//[\n[": {0, 5}, `{/*[*/[`: {0, 6}, `{"["[`: {0, 4}, `{"\"["[`: {0, 6}, `{}[`: {2}, `{/*[`: {0}, `{//[`: {0},
+	for text, want := range map[string]string{
+		`{[`: "1:2 this [ is never closed", "{//[\n[": "2:1 this [ is never closed", `{/*[*/[`: "1:7 this [ is never closed",
+		`{"[":[`: "1:6 this [ is never closed", `{"\"[":[`: "1:8 this [ is never closed",
+		`{//[`: "1:1 this { is never closed", `{/*[`: "1:2 this comment is never closed", `{}[`: "1:3 there is more text",
 	} {
-		if open, quoted := openAt(text, len(text), nil); !slices.Equal(open, want) || quoted != -1 {
-			t.Errorf("%q: open at %v, quoted at %d; want %v", text, open, quoted, want)
+		got := strings.Replace(problems(parsed(t, text).Problems), "booking:syntax ", "", 1)
+		if !strings.HasPrefix(got, want) || strings.Contains(got, "\n") {
+			t.Errorf("%q: %s; want %s", text, got, want)
 		}
 	}
 }
 
 func TestAnEmptyFirstLineCounts(t *testing.T) {
-	if b := Parse("c", []byte("\n"+`{"a": [{"name": "x"}]}`), Zone{Location: paris(t)}, Options{}).Bookings[0]; b.Line != 2 {
+	if b := parsed(t, "\n"+`{"a": [{"name": "x"}]}`).Bookings[0]; b.Line != 2 {
 		t.Errorf("line %d", b.Line)
 	}
 }
 
 func TestAnEmptyFileThatCannotBeMadeIsAnError(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "comments.json")
+	file := filepath.Join(t.TempDir(), strings.Repeat("x", 240)) // names beside it would be too long
 	write("{}")(t, file)
-	if err := Open(file, Zone{}).createEmpty(filepath.Join(file, "below")); !errors.Is(err, syscall.ENOTDIR) {
+	err := booking.Open(file, booking.Zone{}).Update(t.Context(), testBy, addProgram)
+	if !errors.Is(err, syscall.ENAMETOOLONG) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -223,10 +225,100 @@ func TestMissingBracketIsFoundByIndentation(t *testing.T) {
 		{"saved by half", "{\n  \"gpu01\": {\n    \"0\": { \"name\": \"eve\" },\n", "2:12 never closed"},
 		{"on one line", `{ "gpu01": { "0": { "name": "eve" }, "gpu02": [] }`, "1:1 never closed"},
 	} {
-		cal := Parse("comments.json", []byte(tt.file), Zone{Location: time.UTC}, Options{})
+		cal := booking.Parse("comments.json", []byte(tt.file), booking.Zone{Location: time.UTC}, booking.Options{})
 		at, what, _ := strings.Cut(tt.want, " ")
 		if len(cal.Problems) != 1 || cal.Problems[0].Where() != "comments.json:"+at || !strings.Contains(cal.Problems[0].Message, what) {
 			t.Errorf("%s: %+v, want %s", tt.name, cal.Problems, tt.want)
 		}
 	}
+}
+
+// A mistake never makes a GPU free: each byte of an entry is removed, replaced and doubled, and what
+// it held, a GPU or a whole host, stays booked until the booking is over. Digits are not replaced by
+// digits, because another time is no mistake; nor are there dates such as "11.12.2026", where one
+// digit is as usual as two.
+func TestDamageFreesNothing(t *testing.T) {
+	const (
+		host  = "gpu01"
+		uuid  = "GPU-3f1c7a52-90ab-4cde-8123-456789abcdef"
+		entry = `{ "name": "ada", "date": "2026-12-11 18:00", "comment": "run 7" }`
+	)
+	end := at(t, "2026-12-11 18:00")
+	const with = "x \"'{}[],:/\\-+.#\x00\xff\n"
+	for layout, file := range map[string]string{
+		"a list":               `{"gpu01": [{}, @], "gpu02": []}`,
+		"a dictionary":         `{"gpu01": {"1": @, "2": {}}}`,
+		"a UUID":               `{"gpu01": {"` + uuid + `": @}}`,
+		"a whole host":         `{"gpu01": {"*": @}}`,
+		"an entry alone":       `{"gpu01": @}`,
+		"several GPUs":         `{"gpu01": {"0,1": @}}`,
+		"a calendar":           `{"gpu01": {"1": [{"name": "bob", "date": "2018-07-01"}, @]}}`,
+		"an unclear key":       `{"gpu01": {"gpu1": @}}`,
+		"a host that is twice": `{"gpu01": {"1": @}, "gpu01": {"1": {"name": "bob", "date": "2018-07-01"}}}`,
+	} {
+		for name, text := range map[string]string{
+			"as people write it": entry,
+			"as commands write it": "{\n  \"name\": \"ada\",\n  \"from\": \"2026-11-20 08:00\",\n  \"date\": \"2026-12-11 18:00\",\n  \"comment\": \"Noël\",\n" +
+				"  \"by\": \"bob\",\n  \"id\": \"mjqxg3di\",\n  \"forced\": true\n}",
+			"with an offset": `{"name":"ada","date":"2026-12-11T18:00:00 +01:00"}`,
+			"without an end": `{"name": "ada", "from": "2026-11-19"}`,
+			"maintenance":    `{"kind": "maintenance", "date": "2026-12-11 18:00"}`,
+			"with hours":     `{"name": "ada", "date": "2026-12-11 18h", "kind": "booking"}`,
+		} {
+			t.Run(layout+", "+name, func(t *testing.T) {
+				before, behind, _ := strings.Cut(file, "@")
+				zone, now := paris(t), at(t, friday)
+				load := func(content string) *booking.Calendar {
+					return booking.Parse("comments.json", []byte(content), inParis(t), booking.Options{Now: now})
+				}
+				good := load(before + text + behind)
+				if good.Broken || len(good.Bookings) == 0 {
+					t.Fatalf("%+v", good)
+				}
+				freed := func(cal *booking.Calendar) string {
+					if cal.Broken { // then all of the last good bookings stand
+						return ""
+					}
+					for _, now := range []time.Time{at(t, friday), end.Add(-time.Minute)} {
+						for gpu := range 3 {
+							id := ""
+							if gpu == 1 {
+								id = uuid
+							}
+							if holds(good, host, gpu, id, now) && !holds(cal, host, gpu, id, now) {
+								return fmt.Sprintf("GPU %d is free at %v", gpu, now)
+							}
+						}
+					}
+					return ""
+				}
+				for i := range len(text) {
+					damages := []string{"", text[i:i+1] + text[i:i+1]}
+					for j := range len(with) {
+						damages = append(damages, with[j:j+1])
+					}
+					for _, with := range damages {
+						damaged := before + text[:i] + with + text[i+1:] + behind
+						cal := load(damaged)
+						if what := freed(cal); what != "" {
+							t.Errorf("%s with %q at %d: %s\n%s\n%s", what, with, i, briefs(cal, zone), problems(cal.Problems), damaged)
+						}
+						if one := len(cal.Problems); one > 1+len(good.Problems) {
+							t.Errorf("%d messages with %q at %d: %s\n%s", one, with, i, problems(cal.Problems), damaged)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// holds reports whether a booking in force is for a GPU.
+func holds(cal *booking.Calendar, host string, index int, uuid string, now time.Time) bool {
+	for _, b := range cal.Bookings {
+		if b.Host == host && b.ActiveAt(now) && b.Target.Covers(index, uuid) {
+			return true
+		}
+	}
+	return false
 }

@@ -1,8 +1,7 @@
-package booking
+package booking_test
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/booking"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/need"
 )
@@ -74,7 +73,7 @@ func TestLoad(t *testing.T) {
 					}
 				}
 				now := at(t, "2026-11-20 10:30")
-				was, err := Load(file, state, Zone{Location: zone}, Options{Now: now})
+				was, err := booking.Load(file, state, inParis(t), booking.Options{Now: now})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -85,7 +84,7 @@ func TestLoad(t *testing.T) {
 					state = t.TempDir()
 				}
 				tc.damage(t, file)
-				c, err := Load(file, state, Zone{Location: zone}, Options{Now: now.Add(time.Hour)})
+				c, err := booking.Load(file, state, inParis(t), booking.Options{Now: now.Add(time.Hour)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -104,22 +103,6 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-func write(content string) func(t *testing.T, file string) {
-	return func(t *testing.T, file string) {
-		t.Helper()
-		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func remove(t *testing.T, file string) {
-	t.Helper()
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // A link to a file system that is away: what is mounted there again has the bookings, so nothing is changed.
 func TestLinkThatLeadsNowhere(t *testing.T) {
 	const good = `{"a": [{"name": "x"}]}`
@@ -132,7 +115,7 @@ func TestLinkThatLeadsNowhere(t *testing.T) {
 			}
 			write(good)(t, link)
 			if copied {
-				if _, err := Load(link, state, Zone{Location: time.UTC}, Options{Now: at(t, friday)}); err != nil {
+				if _, err := booking.Load(link, state, booking.Zone{Location: time.UTC}, booking.Options{Now: at(t, friday)}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -144,16 +127,16 @@ func TestLinkThatLeadsNowhere(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			f := Open(link, Zone{Location: time.UTC})
+			f := booking.Open(link, booking.Zone{Location: time.UTC})
 			err := f.Update(t.Context(), testBy, addProgram)
 			if left, _ := os.ReadDir(mounted); err == nil || len(left) > 0 {
 				t.Errorf("without %s: %v, and there are %v", missing, err, left)
 			}
-			var restorable *RestorableError
-			if !errors.As(err, &restorable) || !errors.Is(err, ErrBroken) || !strings.Contains(restorable.Hint, "mount ") {
+			var restorable *booking.RestorableError
+			if !errors.As(err, &restorable) || !errors.Is(err, booking.ErrBroken) || !strings.Contains(restorable.Hint, "mount ") {
 				t.Fatalf("without %s: %v", missing, err)
 			}
-			cal, err := Load(link, state, Zone{Location: time.UTC}, Options{Now: at(t, friday)})
+			cal, err := booking.Load(link, state, booking.Zone{Location: time.UTC}, booking.Options{Now: at(t, friday)})
 			if err != nil || !cal.Broken || cal.Problems[0].Code != "booking:unreadable" || strings.Contains(cal.Problems[0].Message, dir) || len(cal.Bookings) == 1 != copied {
 				t.Errorf("without %s, copied %v: %v, %+v", missing, copied, err, cal)
 			}
@@ -162,7 +145,7 @@ func TestLinkThatLeadsNowhere(t *testing.T) {
 			if out, err := exec.Command("sh", "-c", anew).CombinedOutput(); err != nil {
 				t.Errorf("%s: %v, %s", anew, err, out)
 			}
-			if err := Open(link, Zone{Location: time.UTC}).Update(t.Context(), testBy, addProgram); err != nil {
+			if err := booking.Open(link, booking.Zone{Location: time.UTC}).Update(t.Context(), testBy, addProgram); err != nil {
 				t.Errorf("after %s: %v", anew, err)
 			}
 		}
@@ -176,15 +159,15 @@ func TestEmptyDirectoryAndTheGeneratorsCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(`{"a": [{"name": "x"}]}`)(t, file)
-	if _, err := Load(file, state, Zone{Location: time.UTC}, Options{Now: at(t, friday)}); err != nil {
+	if _, err := booking.Load(file, state, booking.Zone{Location: time.UTC}, booking.Options{Now: at(t, friday)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(os.RemoveAll(filepath.Dir(file)), os.Mkdir(filepath.Dir(file), 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	err := Open(file, Zone{Location: time.UTC}).WithCopy(state).Update(t.Context(), testBy, addProgram)
-	var restorable *RestorableError
-	if !errors.As(err, &restorable) || !strings.Contains(restorable.Hint, "cp "+filepath.Join(state, LastGoodName)+" "+file+"; ") {
+	err := booking.Open(file, booking.Zone{Location: time.UTC}).WithCopy(state).Update(t.Context(), testBy, addProgram)
+	var restorable *booking.RestorableError
+	if !errors.As(err, &restorable) || !strings.Contains(restorable.Hint, "cp "+filepath.Join(state, booking.LastGoodName)+" "+file+"; ") {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Lstat(file); err == nil {
@@ -212,15 +195,15 @@ func TestFileOfSomebodyElseIsNotQuoted(t *testing.T) {
 				t.Fatal(err)
 			}
 			// The account of the test is root, whose own links are trusted, and so are those of nobody else.
-			cal, err := Load(link, "", Zone{Location: time.UTC}, Options{Now: at(t, friday)})
+			cal, err := booking.Load(link, "", booking.Zone{Location: time.UTC}, booking.Options{Now: at(t, friday)})
 			if err != nil || len(cal.Problems) == 0 || cal.Problems[0].Code != code || cal.Problems[0].Line != 1 {
 				t.Fatalf("%s: %v, %+v", content, err, cal)
 			}
 			said := problems(cal.Problems)
-			if err := Open(link, Zone{Location: time.UTC}).Intact([]byte(content)); err != nil {
+			if err := booking.Open(link, booking.Zone{Location: time.UTC}).Intact([]byte(content)); err != nil {
 				said += err.Error()
 			}
-			if strings.Contains(said, secret) && !tc.quoted || strings.Contains(said, notQuoted) == tc.quoted {
+			if strings.Contains(said, secret) && !tc.quoted || strings.Contains(said, "what it says is not shown") == tc.quoted {
 				t.Errorf("a link of %d to a file of %d: %s", tc.linkOf, tc.fileOf, said)
 			}
 		}
@@ -229,74 +212,64 @@ func TestFileOfSomebodyElseIsNotQuoted(t *testing.T) {
 
 func TestLoadWithoutState(t *testing.T) {
 	t.Chdir(t.TempDir())
-	write(`{"a": [{"name": "not of this file"}]}`)(t, LastGoodName)
+	write(`{"a": [{"name": "not of this file"}]}`)(t, booking.LastGoodName)
 	file := filepath.Join(t.TempDir(), "comments.json")
 	write(`{"a": [{"name": "x"}], "b": [{"name": "y"}`)(t, file)
-	c, err := Load(file, "", Zone{Location: paris(t)}, Options{})
+	c, err := booking.Load(file, "", inParis(t), booking.Options{})
 	if err != nil || !c.Broken || briefs(c, paris(t)) != "a/0 x -..-" || !c.LastGood.IsZero() {
 		t.Errorf("%v %+v", err, c)
 	}
 }
 
-// The copy is written once for a content; what cannot be written is an error, and nothing is left.
-func TestKeepGood(t *testing.T) {
-	f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{})
-	data := []byte(`{"a": [{"name": "x"}]}`)
-	write(string(data))(t, f.path)
-	var first, second os.FileInfo
-	for i, info := range []*os.FileInfo{&first, &second} {
-		err := f.keepGood(data, at(t, friday).Add(time.Duration(i)*time.Hour))
-		if err == nil {
-			*info, err = os.Stat(f.beside(lastGoodSuffix))
-		}
+// The copy is written once for a content; what cannot be written is a problem, and nothing is left.
+func TestTheCopyBesideIsKept(t *testing.T) {
+	file := newFile(t)
+	write(`{"a": [{"name": "x"}]}`)(t, file)
+	load := func(now time.Time) *booking.Calendar {
+		cal, err := booking.Load(file, "", booking.Zone{}, booking.Options{Now: now})
 		if err != nil {
 			t.Fatal(err)
 		}
+		return cal
 	}
-	if !os.SameFile(first, second) || second.ModTime().Sub(first.ModTime()) != time.Hour {
-		t.Errorf("the second copy is of %v, the first of %v, the same file: %v", second.ModTime(), first.ModTime(), os.SameFile(first, second))
+	var first, second os.FileInfo
+	for i, info := range []*os.FileInfo{&first, &second} {
+		cal := load(at(t, friday).Add(time.Duration(i) * time.Hour))
+		var err error
+		if *info, err = os.Stat(beside(file, ".last-good")); err != nil || len(cal.Problems) > 0 {
+			t.Fatal(err, cal.Problems)
+		}
 	}
-	remove(t, f.beside(lastGoodSuffix))
-	if err := os.MkdirAll(filepath.Join(f.beside(lastGoodSuffix), "x"), 0o755); err != nil {
+	if same := os.SameFile(first, second); !same || second.ModTime().Sub(first.ModTime()) != time.Hour {
+		t.Errorf("the second copy is of %v, the first of %v, the same file: %v", second.ModTime(), first.ModTime(), same)
+	}
+	remove(t, beside(file, ".last-good"))
+	if err := os.MkdirAll(filepath.Join(beside(file, ".last-good"), "x"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.keepGood(data, time.Time{}); err == nil {
-		t.Error("with a directory in the place of the copy no error")
+	if cal := load(at(t, friday)); len(cal.Problems) != 1 || cal.Problems[0].Code != "booking:unkept" {
+		t.Errorf("with a directory in the place of the copy:\n%s", problems(cal.Problems))
 	}
-	if left, err := filepath.Glob(f.beside(newSuffix + "*")); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(beside(file, ".new-") + "*"); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 
-// A file that cannot be read any more is not copied, and the error says so.
-func TestKeepGoodOfWhatCannotBeRead(t *testing.T) {
-	f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{})
-	if err := os.Mkdir(f.path, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.keepGood([]byte("{}"), time.Time{}); !errors.Is(err, atomicfile.ErrNotRegular) {
-		t.Errorf("%v, want that it is no file", err)
-	}
-	if err := touch(filepath.Join(f.path, "gone"), at(t, friday)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the time of what has gone: %v", err)
-	}
-}
-
-// What is over moves into the archive, once.
 // TestArchiveAndRecordReadEndsAsTheCalendar: where a booking by date alone ends when the day begins, it is pruned,
 // archived and recorded with that end.
 func TestArchiveAndRecordReadEndsAsTheCalendar(t *testing.T) {
-	f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{DayStarts: true})
-	const file = `{"a": [{"name": "x", "date": "2026-11-20"}, {"name": "y", "date": "2026-11-25", "id": "y"}]}`
-	if err := os.WriteFile(f.path, []byte(file), 0o644); err != nil {
+	file := newFile(t)
+	f := booking.Open(file, booking.Zone{DayStarts: true})
+	const text = `{"a": [{"name": "x", "date": "2026-11-20"}, {"name": "y", "date": "2026-11-25", "id": "y"}]}`
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	moved, _, err := f.Prune(t.Context(), By{"ada", noon}, noon)
+	moved, _, err := f.Prune(t.Context(), booking.By{"ada", noon}, noon)
 	if err != nil || len(moved) != 1 || !moved[0].Until.Equal(noon.Add(-12*time.Hour)) {
 		t.Errorf("pruned %+v, %v", moved, err)
 	}
-	if err := f.Update(t.Context(), By{"ada", noon}, func([]byte) ([]byte, error) { return []byte("{}"), nil }); err != nil {
+	if err := f.Update(t.Context(), booking.By{"ada", noon}, func([]byte) ([]byte, error) { return []byte("{}"), nil }); err != nil {
 		t.Fatal(err)
 	}
 	want := time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC)
@@ -305,13 +278,15 @@ func TestArchiveAndRecordReadEndsAsTheCalendar(t *testing.T) {
 	}
 }
 
+// What is over moves into the archive, once.
 func TestPruneIntoTheArchive(t *testing.T) {
-	f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{Location: time.UTC})
-	archive := filepath.Join(filepath.Dir(f.path), archiveName)
+	file := newFile(t)
+	f := booking.Open(file, booking.Zone{})
+	archive := filepath.Join(filepath.Dir(file), "comments.archive.json")
 	prune := func(want int) []byte {
 		t.Helper()
 		moved, into, err := f.Prune(t.Context(), testBy, at(t, friday))
-		if err != nil || len(moved) != want || into != archiveName {
+		if err != nil || len(moved) != want || into != filepath.Base(archive) {
 			t.Errorf("%d bookings moved into %s, %v; want %d", len(moved), into, err, want)
 		}
 		data, _ := os.ReadFile(archive)
@@ -319,14 +294,14 @@ func TestPruneIntoTheArchive(t *testing.T) {
 	}
 	prune(0) // without a file
 	const old = `{"a": [{"name": "x", "date": "2020-01-01"}, {"name": "y"}]}`
-	write(old)(t, f.path)
+	write(old)(t, file)
 	if err := os.Mkdir(archive, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if moved, _, err := f.Prune(t.Context(), testBy, at(t, friday)); err == nil || moved != nil {
 		t.Errorf("with a directory for an archive: %v, %v", moved, err)
 	}
-	if data, _ := os.ReadFile(f.path); string(data) != old {
+	if data, _ := os.ReadFile(file); string(data) != old {
 		t.Errorf("the bookings became %s", data)
 	}
 	remove(t, archive)
@@ -334,20 +309,27 @@ func TestPruneIntoTheArchive(t *testing.T) {
 		t.Errorf("the archive is %q", got)
 	}
 	prune(0)
-	write(`{"a": [{"name": "x", "date": "2020-01-01"}, {"name": "z", "date": "2020-01-02"}]}`)(t, f.path)
+	write(`{"a": [{"name": "x", "date": "2020-01-01"}, {"name": "z", "date": "2020-01-02"}]}`)(t, file)
 	if got := string(prune(2)); strings.Count(got, "\n") != 2 || !strings.Contains(got, `"z"`) {
 		t.Errorf("the archive has %q, want each booking once", got)
+	}
+	// A last line that somebody left without its end is not run into.
+	write(`{"id":"x"}`)(t, archive)
+	write(old)(t, file)
+	if got := string(prune(1)); !strings.HasPrefix(got, "{\"id\":\"x\"}\n{") {
+		t.Errorf("the archive is %q", got)
 	}
 }
 
 // An archive may be as large as a file that is read, and no larger: then the bookings stay where they are.
 func TestFullArchive(t *testing.T) {
-	f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{Location: time.UTC})
-	archive := filepath.Join(filepath.Dir(f.path), archiveName)
+	file := newFile(t)
+	f := booking.Open(file, booking.Zone{})
+	archive := filepath.Join(filepath.Dir(file), "comments.archive.json")
 	const old = `{"a": [{"name": "x", "date": "2020-01-01"}]}`
-	prune := func() ([]Booking, error) {
+	prune := func() ([]booking.Booking, error) {
 		t.Helper()
-		write(old)(t, f.path)
+		write(old)(t, file)
 		moved, _, err := f.Prune(t.Context(), testBy, at(t, friday))
 		return moved, err
 	}
@@ -363,14 +345,14 @@ func TestFullArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	fill(MaxFileBytes - len(line) + 1)
+	fill(booking.MaxFileBytes - len(line) + 1)
 	if moved, err := prune(); err == nil || moved != nil || !strings.Contains(err.Error(), "another name") {
 		t.Errorf("an archive that would be too large: %v, %v", moved, err)
 	}
-	if data, _ := os.ReadFile(f.path); string(data) != old {
+	if data, _ := os.ReadFile(file); string(data) != old {
 		t.Errorf("the bookings became %s", data)
 	}
-	fill(MaxFileBytes - len(line))
+	fill(booking.MaxFileBytes - len(line))
 	if moved, err := prune(); err != nil || len(moved) != 1 {
 		t.Errorf("an archive that has just room: %v, %v", moved, err)
 	}
@@ -385,40 +367,41 @@ func TestUpdateLeavesWhatIsBrokenAlone(t *testing.T) {
 		"one brace missing": write(`{"a": [{"name": "x"]}`), "UTF-16": write("\xff\xfe{\x00"),
 	} {
 		for _, last := range []string{"program", "generator"} {
-			f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{})
+			file := newFile(t)
+			f := booking.Open(file, booking.Zone{})
 			if last == "program" {
-				write("{}")(t, f.path)
+				write("{}")(t, file)
 				if err := f.Update(t.Context(), testBy, func([]byte) ([]byte, error) { return []byte(good), nil }); err != nil {
 					t.Fatal(err)
 				}
 			} else {
-				write(good)(t, f.path)
-				if _, err := Load(f.path, t.TempDir(), Zone{Location: time.UTC}, Options{Now: time.Now()}); err != nil {
+				write(good)(t, file)
+				if _, err := booking.Load(file, t.TempDir(), booking.Zone{Location: time.UTC}, booking.Options{Now: time.Now()}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			previous, _ := os.ReadFile(f.beside(previousSuffix))
-			damage(t, f.path)
-			before, _ := os.ReadFile(f.path)
+			previous, _ := os.ReadFile(beside(file, ".previous"))
+			damage(t, file)
+			before, _ := os.ReadFile(file)
 			err := f.Update(t.Context(), testBy, addProgram)
-			if !errors.Is(err, ErrBroken) {
+			if !errors.Is(err, booking.ErrBroken) {
 				t.Errorf("%s: got %v", name, err)
 			}
-			var restorable *RestorableError
-			restore := f.beside(lastGoodSuffix) + " " + f.path
-			if !errors.As(err, &restorable) || !strings.Contains(restorable.Hint, ": cp "+restore+"; ") || strings.Contains(err.Error(), filepath.Dir(f.path)) {
+			var restorable *booking.RestorableError
+			restore := beside(file, ".last-good") + " " + file
+			if !errors.As(err, &restorable) || !strings.Contains(restorable.Hint, ": cp "+restore+"; ") || strings.Contains(err.Error(), filepath.Dir(file)) {
 				t.Errorf("%s: %v does not say how to restore it", name, err)
 			}
-			after, _ := os.ReadFile(f.path)
-			kept, _ := os.ReadFile(f.beside(lastGoodSuffix))
-			was, _ := os.ReadFile(f.beside(previousSuffix))
+			after, _ := os.ReadFile(file)
+			kept, _ := os.ReadFile(beside(file, ".last-good"))
+			was, _ := os.ReadFile(beside(file, ".previous"))
 			if string(after) != string(before) || string(kept) != good || string(was) != string(previous) {
 				t.Errorf("%s: the file became %q, the copy %q, the previous one %q", name, after, kept, was)
 			}
-			if got := briefs(f.Load(Options{}), time.UTC); got != "a/0 x -..-" {
+			if got := briefs(f.Load(booking.Options{}), time.UTC); got != "a/0 x -..-" {
 				t.Errorf("%s: %s is shown", name, got)
 			}
-			write("{}")(t, f.path) // started anew
+			write("{}")(t, file) // started anew
 			if err := f.Update(t.Context(), testBy, addProgram); err != nil {
 				t.Errorf("%s, started anew: %v", name, err)
 			}
@@ -429,11 +412,12 @@ func TestUpdateLeavesWhatIsBrokenAlone(t *testing.T) {
 // A file that never had bookings is as good empty, gone or with comments alone.
 func TestEmptyFileThatNeverHadBookings(t *testing.T) {
 	for _, content := range []string{"", "// nobody\n", "{}", "none"} {
-		f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{})
+		file := newFile(t)
+		f := booking.Open(file, booking.Zone{})
 		if content != "none" {
-			write(content)(t, f.path)
+			write(content)(t, file)
 		}
-		c, err := Load(f.path, t.TempDir(), Zone{Location: time.UTC}, Options{Now: time.Now()})
+		c, err := booking.Load(file, t.TempDir(), booking.Zone{Location: time.UTC}, booking.Options{Now: time.Now()})
 		if err != nil || c.Broken || len(c.Problems) > 0 {
 			t.Errorf("%q: %v, problems %v", content, err, c.Problems)
 		}
@@ -460,13 +444,13 @@ func TestIntact(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "comments.json")
 		if tc.good != "" {
 			write(tc.good)(t, file)
-			if _, err := Load(file, "", Zone{}, Options{Now: now}); err != nil {
+			if _, err := booking.Load(file, "", booking.Zone{}, booking.Options{Now: now}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		err := Open(file, Zone{}).Intact([]byte(tc.data))
-		var restorable *RestorableError
-		if errors.Is(err, ErrBroken) != tc.broken || errors.As(err, &restorable) != tc.restorable || !tc.broken && err != nil {
+		err := booking.Open(file, booking.Zone{}).Intact([]byte(tc.data))
+		var restorable *booking.RestorableError
+		if errors.Is(err, booking.ErrBroken) != tc.broken || errors.As(err, &restorable) != tc.restorable || !tc.broken && err != nil {
 			t.Errorf("%s: %v", tc.name, err)
 		}
 	}
@@ -474,13 +458,24 @@ func TestIntact(t *testing.T) {
 
 // What is no longer in the file is not kept as its last good content: whoever changed it has kept that.
 func TestOnlyThePresentContentIsKept(t *testing.T) {
-	f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{})
-	write(`{"b": [{"name": "y"}]}`)(t, f.path)
-	for data, kept := range map[string]bool{`{"a": [{"name": "x"}]}`: false, `{"b": [{"name": "y"}]}`: true} {
-		err := f.keepGood([]byte(data), time.Time{})
-		if _, statErr := os.Stat(f.beside(lastGoodSuffix)); err != nil || (statErr == nil) != kept {
-			t.Errorf("%s: %v, the copy: %v", data, err, statErr)
-		}
-		_ = os.Remove(f.beside(lastGoodSuffix))
+	file := newFile(t)
+	write(`{"a": [{"name": "x"}]}`)(t, file)
+	const next = `{"b": [{"name": "y"}]}`
+	loaded := make(chan error)
+	if err := booking.Open(file, booking.Zone{}).Update(t.Context(), testBy, func([]byte) ([]byte, error) {
+		go func() {
+			_, err := booking.Load(file, "", booking.Zone{}, booking.Options{Now: at(t, friday)})
+			loaded <- err
+		}()
+		time.Sleep(200 * time.Millisecond) // by then it has read the old content, and waits for the lock
+		return []byte(next), nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-loaded; err != nil {
+		t.Error(err)
+	}
+	if kept, err := os.ReadFile(beside(file, ".last-good")); err != nil || string(kept) != next {
+		t.Errorf("the copy is %q, %v", kept, err)
 	}
 }

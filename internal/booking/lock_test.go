@@ -1,4 +1,4 @@
-package booking
+package booking_test
 
 import (
 	"bufio"
@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/booking"
 )
 
 // While another program holds the kernel's lock nothing is changed, and the
@@ -36,12 +36,12 @@ func TestLockEndsWithItsProcess(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "locked <nil>\n" {
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "locked\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*lockPause)
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
-	if err := Open(file, Zone{}).Update(ctx, testBy, addProgram); !errors.Is(err, ErrLocked) {
+	if err := booking.Open(file, booking.Zone{}).Update(ctx, testBy, addProgram); !errors.Is(err, booking.ErrLocked) {
 		t.Errorf("while another program holds the lock: %v", err)
 	}
 	if data, err := os.ReadFile(file); err != nil || string(data) != "{}" {
@@ -51,38 +51,38 @@ func TestLockEndsWithItsProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if err := Open(file, Zone{}).Update(context.Background(), testBy, addProgram); err != nil {
+	if err := booking.Open(file, booking.Zone{}).Update(context.Background(), testBy, addProgram); err != nil {
 		t.Errorf("when its holder is dead: %v", err)
 	}
 }
 
 // A lock file that somebody removed holds nobody off, so it does not count.
 func TestLockThatWasRemoved(t *testing.T) {
-	f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{})
-	lock, err := f.lock(context.Background())
-	if err != nil {
+	file := newFile(t)
+	tried := 0
+	if err := booking.Open(file, booking.Zone{}).Update(t.Context(), testBy, func(data []byte) ([]byte, error) {
+		if tried++; tried == 1 {
+			remove(t, beside(file, ".lock"))
+			if err := makeBookings(file, "other", 1); err != nil {
+				t.Error(err)
+			}
+		}
+		return addProgram(data)
+	}); err != nil {
 		t.Fatal(err)
 	}
-	old, err := f.openLock()
-	if err != nil {
-		t.Fatal(err)
+	if tried != 2 {
+		t.Errorf("it was tried %d times", tried)
 	}
-	defer old.Close()
-	remove(t, f.beside(lockSuffix))
-	if err := atomicfile.Unlock(lock); err != nil {
-		t.Fatal(err)
-	}
-	if held, err := atomicfile.TryLock(old); held || err != nil {
-		t.Errorf("a lock that was removed counts: %v, %v", held, err)
-	}
+	wantBookings(t, file, 2)
 }
 
 // replaceLock puts a new file in the place of the lock, as a program that restores a directory does.
-func replaceLock(t *testing.T, f *File) {
+func replaceLock(t *testing.T, file string) {
 	t.Helper()
-	fresh := f.path + ".fresh" + rand.Text()
+	fresh := file + ".fresh" + rand.Text()
 	write("")(t, fresh)
-	if err := os.Rename(fresh, f.beside(lockSuffix)); err != nil {
+	if err := os.Rename(fresh, beside(file, ".lock")); err != nil {
 		t.Error(err)
 	}
 }
@@ -95,20 +95,20 @@ func TestLockReplacedAtAnyStep(t *testing.T) {
 			if before != "" {
 				write(before)(t, file)
 			}
-			f, other := Open(file, Zone{}), Open(file, Zone{})
+			f, other := booking.Open(file, booking.Zone{}), booking.Open(file, booking.Zone{})
 			n, where := 0, ""
-			f.step = func(what string) {
+			f.OnStep(func(what string) {
 				if n++; n != at+1 {
 					return
 				}
 				where = what
-				replaceLock(t, f)
+				replaceLock(t, file)
 				if err := other.Update(t.Context(), testBy, addProgram); err != nil {
 					t.Errorf("%s: %v", what, err)
 				}
-			}
+			})
 			err := f.Update(t.Context(), testBy, func(data []byte) ([]byte, error) {
-				next, _, err := Add(data, Zone{Location: time.UTC}, Booking{Host: "a", Name: "first"})
+				next, _, err := booking.Add(data, booking.Zone{Location: time.UTC}, booking.Booking{Host: "a", Name: "first"})
 				return next, err
 			})
 			if done = where == ""; done {
@@ -132,18 +132,18 @@ func TestLockReplacedUnderWriters(t *testing.T) {
 	var steps atomic.Int64
 	acknowledged := make([][]string, 4)
 	for i := range acknowledged {
-		f := Open(file, Zone{})
-		f.step = func(string) {
+		f := booking.Open(file, booking.Zone{})
+		f.OnStep(func(string) {
 			if steps.Add(1)%11 == 0 {
-				replaceLock(t, f)
-				time.Sleep(2 * lockPause) // so that another takes the new one
+				replaceLock(t, file)
+				time.Sleep(40 * time.Millisecond) // so that another takes the new one
 			}
-		}
+		})
 		wg.Go(func() {
 			for k := range 12 {
 				comment := fmt.Sprintf("%d-%d", i, k)
 				err := keepTrying(f, func(data []byte) ([]byte, error) {
-					next, _, err := Add(data, Zone{Location: time.UTC}, Booking{Host: "a", Name: "x", Comment: comment})
+					next, _, err := booking.Add(data, booking.Zone{Location: time.UTC}, booking.Booking{Host: "a", Name: "x", Comment: comment})
 					return next, err
 				})
 				if err == nil {
@@ -175,7 +175,7 @@ func TestLockReplacedUnderWriters(t *testing.T) {
 // writes behind them what they meant. Nothing else in the file changes.
 func TestTimesAreKept(t *testing.T) {
 	utc, paris := time.UTC, paris(t)
-	opts := Options{Now: time.Date(2026, 11, 20, 12, 0, 0, 0, utc)}
+	opts := booking.Options{Now: time.Date(2026, 11, 20, 12, 0, 0, 0, utc)}
 	for entry, want := range map[string]string{
 		`{"name":"eve",  "date": "2026-11-25 15:18"}`:                              `{"name":"eve",  "date": "2026-11-25 15:18 +00:00"}`,
 		`{"name":"eve",  "date": "2026-11-25"}`:                                    `{"name":"eve",  "date": "2026-11-26 00:00 +00:00"}`,
@@ -195,13 +195,13 @@ func TestTimesAreKept(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		f := Open(path, Zone{Location: paris})
-		before := Open(path, Zone{Location: utc}).Load(opts).Bookings
+		f := booking.Open(path, booking.Zone{Location: paris})
+		before := booking.Open(path, booking.Zone{Location: utc}).Load(opts).Bookings
 		moves, err := f.Moved(utc, opts)
 		if err != nil || len(moves) > 0 != (want != "") {
 			t.Errorf("%s: moved are %+v, %v", entry, moves, err)
 		}
-		kept, err := f.Keep(t.Context(), By{Name: "root", At: opts.Now}, utc, false, opts)
+		kept, err := f.Keep(t.Context(), booking.By{Name: "root", At: opts.Now}, utc, false, opts)
 		if err != nil || len(kept) != len(moves) {
 			t.Errorf("%s: kept are %+v, %v", entry, kept, err)
 		}
@@ -212,7 +212,7 @@ func TestTimesAreKept(t *testing.T) {
 		if want = strings.Replace(text, entry, want, 1); err != nil || string(data) != want {
 			t.Errorf("the file is\n%s\nand not\n%s", data, want)
 		}
-		same := func(a, b Booking) bool {
+		same := func(a, b booking.Booking) bool {
 			return a.Target == b.Target && a.From.Equal(b.From) && a.Until.Equal(b.Until)
 		}
 		if after := f.Load(opts).Bookings; len(kept) > 0 && !slices.EqualFunc(before, after, same) {
@@ -232,21 +232,21 @@ func TestWordsAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, utc)
-	opts, by := Options{Now: now}, By{Name: "ada", At: now}
+	opts, by := booking.Options{Now: now}, booking.By{Name: "ada", At: now}
 	path := filepath.Join(t.TempDir(), "comments.json")
-	book := func(f *File, zone *time.Location, gpu int, from time.Time) {
+	book := func(f *booking.File, zone *time.Location, gpu int, from time.Time) {
 		t.Helper()
-		b := Booking{Host: "gpu01", Target: Target{Index: gpu}, Name: "eve", From: from, Until: from.Add(30 * time.Minute)}
+		b := booking.Booking{Host: "gpu01", Target: booking.Target{Index: gpu}, Name: "eve", From: from, Until: from.Add(30 * time.Minute)}
 		err := f.Update(t.Context(), by, func(data []byte) ([]byte, error) {
-			next, _, err := Add(data, Zone{Location: zone}, b)
+			next, _, err := booking.Add(data, booking.Zone{Location: zone}, b)
 			return next, err
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	book(Open(path, Zone{Location: utc}), utc, 0, now.Add(24*time.Hour))
-	f := Open(path, Zone{Location: york})
+	book(booking.Open(path, booking.Zone{Location: utc}), utc, 0, now.Add(24*time.Hour))
+	f := booking.Open(path, booking.Zone{Location: york})
 	book(f, york, 1, now.Add(24*time.Hour)) // which is right already
 	problems := func() string {
 		codes := ""
@@ -270,26 +270,29 @@ func TestWordsAreKept(t *testing.T) {
 	}
 }
 
-// TestUsualDatesAreFoundAlike: what is found without a search is what the search finds.
-func TestUsualDatesAreFoundAlike(t *testing.T) {
-	usual := "2026-11-20 18:05"
-	texts := []string{usual, usual[:10], "never", "", "20.11.2026", "20.11.2026 18:00", "2026-11-2018:05", "2026-1-20 18:055", "2026-11-20T18:05", "1 May 2026", "1 May 2026 18:05"}
+// TestUsualDatesAreReadAsOthers: dates as they are usually written are read by a short way, and mean what they mean
+// with seconds, which takes the long way.
+func TestUsualDatesAreReadAsOthers(t *testing.T) {
+	const usual = "2026-11-20 18:05"
+	texts := []string{usual, "20.11.2026 18:00", "2026-11-2018:05", "2026-1-20 18:055", "2026-11-20T18:05", "1 May 2026 18:05"}
 	for i := range usual {
 		for _, other := range "0-:. Tx" {
-			changed := usual[:i] + string(other) + usual[i+1:]
-			texts = append(texts, changed, changed[:10])
+			texts = append(texts, usual[:i]+string(other)+usual[i+1:])
 		}
 	}
-	for _, s := range texts {
-		want := absoluteTime().FindStringSubmatch(s)
-		got, found := dateParts(s)
-		if found != (want != nil) {
-			t.Errorf("%q is found: %v", s, found)
+	moment := func(s string) time.Time {
+		m, _, err := booking.ParseMoment(s, time.Time{}, time.UTC)
+		if err != nil {
+			return time.Time{}
 		}
-		for i := 1; i < len(want); i++ {
-			if got[i] != want[i] {
-				t.Errorf("group %d of %q is %q; want %q", i, s, got[i], want[i])
-			}
+		return m
+	}
+	for _, s := range texts {
+		if short, long := moment(s), moment(s+":00"); !short.Equal(long) {
+			t.Errorf("%q is read as %v, with seconds as %v", s, short, long)
+		}
+		if short, long := moment(s[:10]), moment(s[:10]+" 00:00:00"); !short.Equal(long) {
+			t.Errorf("%q is read as %v, with a time as %v", s[:10], short, long)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package booking
+package booking_test
 
 import (
 	"errors"
@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpuboard/internal/booking"
 	"gpuboard/internal/testenv/need"
 )
 
@@ -170,9 +171,10 @@ func copyFile(t *testing.T, from, to string) {
 // A lock that was made with a stricter mode gets that of the bookings from the
 // next one who may change it; a second name of somebody's file gets nothing.
 func TestLockTakesTheModeOfTheBookings(t *testing.T) {
-	f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{})
-	write("{}")(t, f.path)
-	if err := os.Chmod(f.path, 0o664); err != nil {
+	file := newFile(t)
+	f := booking.Open(file, booking.Zone{})
+	write("{}")(t, file)
+	if err := os.Chmod(file, 0o664); err != nil {
 		t.Fatal(err)
 	}
 	other := filepath.Join(t.TempDir(), "other")
@@ -181,8 +183,8 @@ func TestLockTakesTheModeOfTheBookings(t *testing.T) {
 		if err := os.Chmod(other, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_ = os.Remove(f.beside(lockSuffix))
-		if err := os.Link(other, f.beside(lockSuffix)); err != nil {
+		_ = os.Remove(beside(file, ".lock"))
+		if err := os.Link(other, beside(file, ".lock")); err != nil {
 			t.Fatal(err)
 		}
 		want := fs.FileMode(0o600)
@@ -190,15 +192,13 @@ func TestLockTakesTheModeOfTheBookings(t *testing.T) {
 			remove(t, other)
 			want = 0o664
 		}
-		file, err := f.openLock()
-		if err != nil {
+		if err := f.Update(t.Context(), testBy, unchanged); err != nil {
 			t.Fatal(err)
 		}
-		info, err := file.Stat()
+		info, err := os.Stat(beside(file, ".lock"))
 		if err != nil || info.Mode().Perm() != want {
 			t.Errorf("linked %v: mode %v, want %v, %v", linked, info.Mode(), want, err)
 		}
-		file.Close()
 	}
 }
 
@@ -206,50 +206,53 @@ func TestLockTakesTheModeOfTheBookings(t *testing.T) {
 func TestLockAppearsWhole(t *testing.T) {
 	old := unix.Umask(0o077)
 	defer unix.Umask(old)
-	f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{})
-	write("{}")(t, f.path)
-	if err := os.Chmod(f.path, 0o664); err != nil {
+	file := newFile(t)
+	f := booking.Open(file, booking.Zone{})
+	write("{}")(t, file)
+	if err := os.Chmod(file, 0o664); err != nil {
 		t.Fatal(err)
 	}
 	staged := 0
-	f.step = func(what string) {
-		if what == "link" {
-			staged++
-			for name, info := range modes(t, filepath.Dir(f.path)) {
-				if strings.Contains(name, newSuffix) && info.Mode().Perm() != 0o664 {
+	f.OnStep(func(what string) {
+		if what != "link" {
+			return
+		}
+		if staged++; staged == 1 { // the lock comes before all else
+			for name, info := range modes(t, filepath.Dir(file)) {
+				if strings.Contains(name, ".new-") && info.Mode().Perm() != 0o664 {
 					t.Errorf("%s has mode %v", name, info.Mode())
 				}
 			}
-			if _, err := os.Lstat(f.beside(lockSuffix)); err == nil {
+			if _, err := os.Lstat(beside(file, ".lock")); err == nil {
 				t.Error("the lock is there before it is whole")
 			}
 		}
-	}
-	file, err := f.openLock()
-	if err != nil {
+	})
+	if err := f.Update(t.Context(), testBy, unchanged); err != nil {
 		t.Fatal(err)
 	}
-	file.Close()
-	if staged != 1 {
-		t.Errorf("the lock was made %d times", staged)
+	if _, err := os.Lstat(beside(file, ".lock")); err != nil || staged == 0 {
+		t.Errorf("the lock was not made: %v", err)
 	}
 }
 
 // Two processes that want the lock first: the one that comes second uses the file of the first.
 func TestLockOfAnotherProcess(t *testing.T) {
-	f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{})
-	write("{}")(t, f.path)
-	f.step = func(what string) {
-		if what == "link" {
-			write("the first one's")(t, f.beside(lockSuffix))
+	file := newFile(t)
+	write("{}")(t, file)
+	f, links := booking.Open(file, booking.Zone{}), 0
+	f.OnStep(func(what string) {
+		if what != "link" {
+			return
 		}
-	}
-	file, err := f.openLock()
-	if err != nil {
+		if links++; links == 1 { // the lock comes before all else
+			write("the first one's")(t, beside(file, ".lock"))
+		}
+	})
+	if err := f.Update(t.Context(), testBy, unchanged); err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
-	if text, err := io.ReadAll(file); err != nil || string(text) != "the first one's" {
+	if text, err := os.ReadFile(beside(file, ".lock")); err != nil || string(text) != "the first one's" {
 		t.Errorf("the lock holds %q, %v", text, err)
 	}
 }
@@ -258,26 +261,32 @@ func TestLockOfAnotherProcess(t *testing.T) {
 // last, and needs not.
 func TestCopyOfSomebodyElse(t *testing.T) {
 	need.Root(t)
-	f := Open(filepath.Join(t.TempDir(), "comments.json"), Zone{})
-	letEverybodyIn(t, filepath.Dir(f.path))
-	data := []byte(`{"a": [{"name": "x"}]}`)
-	write(string(data))(t, f.path)
-	if err := errors.Join(os.Chmod(f.path, 0o644), f.keepGood(data, at(t, friday))); err != nil {
+	file := newFile(t)
+	letEverybodyIn(t, filepath.Dir(file))
+	write(`{"a": [{"name": "x"}]}`)(t, file)
+	load := func(now time.Time) error {
+		cal, err := booking.Load(file, "", booking.Zone{}, booking.Options{Now: now})
+		if err == nil && len(cal.Problems) > 0 {
+			err = errors.New(problems(cal.Problems))
+		}
+		return err
+	}
+	if err := errors.Join(os.Chmod(file, 0o644), load(at(t, friday))); err != nil {
 		t.Fatal(err)
 	}
-	kept := make(chan error)
+	loaded := make(chan error)
 	go func() {
 		runtime.LockOSThread() // it ends with the goroutine, and so does its user
 		if err := unix.Setfsuid(54001); err != nil {
-			kept <- err
+			loaded <- err
 			return
 		}
-		kept <- f.keepGood(data, at(t, friday).Add(time.Hour))
+		loaded <- load(at(t, friday).Add(time.Hour))
 	}()
-	if err := <-kept; err != nil {
+	if err := <-loaded; err != nil {
 		t.Error(err)
 	}
-	if info, err := os.Stat(f.beside(lastGoodSuffix)); err != nil || !info.ModTime().Equal(at(t, friday)) {
+	if info, err := os.Stat(beside(file, ".last-good")); err != nil || !info.ModTime().Equal(at(t, friday)) {
 		t.Errorf("the copy is of %v, %v", info.ModTime(), err)
 	}
 }

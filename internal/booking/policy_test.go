@@ -1,4 +1,4 @@
-package booking
+package booking_test
 
 import (
 	"errors"
@@ -7,16 +7,17 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/booking"
 	"gpuboard/internal/snapshot"
 )
 
 // A policyCase is one change by ada on Friday, and what the policy says about it.
 type policyCase struct {
 	name   string
-	change func(*Policy, []byte) (Change, error)
+	change func(*booking.Policy, []byte) (booking.Change, error)
 	force  bool
-	reason Reason // "" if the change is allowed
-	over   string // the IDs of the bookings that are overridden
+	reason booking.Reason // "" if the change is allowed
+	over   string         // the IDs of the bookings that are overridden
 }
 
 func TestPolicy(t *testing.T) {
@@ -28,58 +29,58 @@ func TestPolicy(t *testing.T) {
 		"3": {"name": "kai", "by": "ada", "date": "2026-11-30", "id": "kai3"},
 		"4": [{"name": "ada", "date": "2026-11-22", "id": "ada4"}, {"name": "bob", "from": "2026-11-23", "date": "2026-11-30", "id": "bob4"}]},
 		"b": {"*": {"name": "ada", "date": "2026-11-30", "id": "adab"}}}`)
-	book := func(host string, kind Kind, targets ...Target) func(*Policy, []byte) (Change, error) {
-		return func(p *Policy, data []byte) (Change, error) {
+	book := func(host string, kind booking.Kind, targets ...booking.Target) func(*booking.Policy, []byte) (booking.Change, error) {
+		return func(p *booking.Policy, data []byte) (booking.Change, error) {
 			from, until, _, err := p.Times("", "1d")
 			if err != nil {
-				return Change{}, err
+				return booking.Change{}, err
 			}
-			var wanted []Booking
+			var wanted []booking.Booking
 			for _, target := range targets {
-				wanted = append(wanted, Booking{Host: host, Target: target, From: from, Until: until, Kind: kind})
+				wanted = append(wanted, booking.Booking{Host: host, Target: target, From: from, Until: until, Kind: kind})
 			}
 			return p.Book(data, wanted...)
 		}
 	}
-	extend := func(which, until string) func(*Policy, []byte) (Change, error) {
-		return func(p *Policy, data []byte) (Change, error) {
+	extend := func(which, until string) func(*booking.Policy, []byte) (booking.Change, error) {
+		return func(p *booking.Policy, data []byte) (booking.Change, error) {
 			c, _, err := p.Extend(data, which, until)
 			return c, err
 		}
 	}
-	release := func(which ...string) func(*Policy, []byte) (Change, error) {
-		return func(p *Policy, data []byte) (Change, error) { return p.Release(data, which...) }
+	release := func(which ...string) func(*booking.Policy, []byte) (booking.Change, error) {
+		return func(p *booking.Policy, data []byte) (booking.Change, error) { return p.Release(data, which...) }
 	}
-	gpu := func(i int) Target { return Target{Index: i} }
-	all := Target{All: true, Index: -1}
+	gpu := func(i int) booking.Target { return booking.Target{Index: i} }
+	all := booking.Target{All: true, Index: -1}
 	for _, tc := range []policyCase{
-		{name: "a free GPU", change: book("a", Reserved, gpu(7))},
-		{name: "somebody else's", change: book("a", Reserved, gpu(0)), reason: Taken},
-		{name: "somebody else's, with force", change: book("a", Reserved, gpu(0)), force: true, over: "bob0"},
-		{name: "one of two is taken", change: book("a", Reserved, gpu(7), gpu(0)), reason: Taken},
-		{name: "the same once more", change: book("a", Reserved, gpu(1)), reason: Already},
-		{name: "by the UUID of the same GPU", change: book("a", Reserved, Target{UUID: "GPU-00000001-0000-4000-8000-000000000000", Index: -1}), reason: Already},
-		{name: "a GPU of one's own host", change: book("b", Reserved, gpu(0))},
-		{name: "under maintenance", change: book("a", Reserved, gpu(2)), reason: Taken},
-		{name: "maintenance over bookings", change: book("a", Maintenance, all), over: "bob0 ops2 kai3"},
-		{name: "more GPUs than allowed", change: book("c", Reserved, gpu(0), gpu(1), gpu(2)), reason: OverLimit},
+		{name: "a free GPU", change: book("a", booking.Reserved, gpu(7))},
+		{name: "somebody else's", change: book("a", booking.Reserved, gpu(0)), reason: booking.Taken},
+		{name: "somebody else's, with force", change: book("a", booking.Reserved, gpu(0)), force: true, over: "bob0"},
+		{name: "one of two is taken", change: book("a", booking.Reserved, gpu(7), gpu(0)), reason: booking.Taken},
+		{name: "the same once more", change: book("a", booking.Reserved, gpu(1)), reason: booking.Already},
+		{name: "by the UUID of the same GPU", change: book("a", booking.Reserved, booking.Target{UUID: "GPU-00000001-0000-4000-8000-000000000000", Index: -1}), reason: booking.Already},
+		{name: "a GPU of one's own host", change: book("b", booking.Reserved, gpu(0))},
+		{name: "under maintenance", change: book("a", booking.Reserved, gpu(2)), reason: booking.Taken},
+		{name: "maintenance over bookings", change: book("a", booking.Maintenance, all), over: "bob0 ops2 kai3"},
+		{name: "more GPUs than allowed", change: book("c", booking.Reserved, gpu(0), gpu(1), gpu(2)), reason: booking.OverLimit},
 		{name: "an extension", change: extend("ada1", "1d")},
 		{name: "an extension of what one made for somebody", change: extend("a:3", "1d")},
-		{name: "an extension into somebody's booking", change: extend("ada4", "2d"), reason: Taken},
+		{name: "an extension into somebody's booking", change: extend("ada4", "2d"), reason: booking.Taken},
 		{name: "the same, with force", change: extend("ada4", "2d"), force: true, over: "bob4"},
 		{name: "a shorter one", change: extend("ada4", "2026-11-21")},
-		{name: "an extension of somebody else's", change: extend("bob0", "1d"), reason: NotYours},
-		{name: "an end that is over", change: extend("ada1", "2026-11-01"), reason: BadEnd},
+		{name: "an extension of somebody else's", change: extend("bob0", "1d"), reason: booking.NotYours},
+		{name: "an end that is over", change: extend("ada1", "2026-11-01"), reason: booking.BadEnd},
 		{name: "a release", change: release("a:1", "adab")},
-		{name: "a release of somebody else's", change: release("a:0"), reason: NotYours},
+		{name: "a release of somebody else's", change: release("a:0"), reason: booking.NotYours},
 		{name: "the same, with force", change: release("a:0"), force: true},
-		{name: "a release of nothing", change: release("a:9"), reason: NoBooking},
-		{name: "a release of what is no place", change: release("a:x"), reason: BadPlace},
+		{name: "a release of nothing", change: release("a:9"), reason: booking.NoBooking},
+		{name: "a release of what is no place", change: release("a:x"), reason: booking.BadPlace},
 	} {
-		p := &Policy{Login: "ada", Person: "ada", Force: tc.force, Now: now, Zone: paris(t), FileZone: Zone{Location: paris(t)}, Limits: Limits{MaxGPUs: 5},
-			Fleet: Fleet{Hosts: map[string]KnownHost{"a": {GPUs: 8, UUIDs: map[string]int{"GPU-00000001-0000-4000-8000-000000000000": 1}}}}}
+		p := &booking.Policy{Login: "ada", Person: "ada", Force: tc.force, Now: now, Zone: paris(t), FileZone: inParis(t), Limits: booking.Limits{MaxGPUs: 5},
+			Fleet: booking.Fleet{Hosts: map[string]booking.KnownHost{"a": {GPUs: 8, UUIDs: map[string]int{"GPU-00000001-0000-4000-8000-000000000000": 1}}}}}
 		c, err := tc.change(p, file)
-		var r *Refusal
+		var r *booking.Refusal
 		if tc.reason != "" {
 			if !errors.As(err, &r) || r.Reason != tc.reason || c.After != nil && string(c.After) != string(file) {
 				t.Errorf("%s: %v, want %s", tc.name, err, tc.reason)
@@ -97,16 +98,16 @@ func TestPolicy(t *testing.T) {
 }
 
 func TestNobodyBooks(t *testing.T) {
-	p := Policy{Login: "ada", Person: Unreadable, Now: at(t, friday), Zone: paris(t), FileZone: Zone{Location: paris(t)}}
-	if _, err := p.Book(nil, gpu("a", 0, "", time.Time{})); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), `"?" is no name`) {
+	p := booking.Policy{Login: "ada", Person: booking.Unreadable, Now: at(t, friday), Zone: paris(t), FileZone: inParis(t)}
+	if _, err := p.Book(nil, gpu("a", 0, "", time.Time{})); !errors.Is(err, booking.ErrInvalid) || !strings.Contains(err.Error(), `"?" is no name`) {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestPolicyNames(t *testing.T) {
-	p := &Policy{Login: "ada", Person: "bob", Written: "bob.unix", Now: at(t, friday), Zone: time.UTC}
-	wanted := Booking{Host: "a", Target: Target{Index: 0}, Until: at(t, friday).Add(time.Hour), Kind: Reserved}
-	given := []Booking{wanted}
+	p := &booking.Policy{Login: "ada", Person: "bob", Written: "bob.unix", Now: at(t, friday), Zone: time.UTC}
+	wanted := booking.Booking{Host: "a", Target: booking.Target{Index: 0}, Until: at(t, friday).Add(time.Hour), Kind: booking.Reserved}
+	given := []booking.Booking{wanted}
 	c, err := p.Book(nil, given...)
 	if given[0] != wanted {
 		t.Errorf("what was wanted became %+v", given[0])
@@ -122,8 +123,8 @@ func TestPolicyNames(t *testing.T) {
 }
 
 // policyOf is ada's policy for a file on Friday at 10:30:40.
-func policyOf(t *testing.T) *Policy {
-	return &Policy{Login: "ada", Person: "ada", Now: at(t, friday).Add(40 * time.Second), Zone: paris(t), FileZone: Zone{Location: paris(t)}}
+func policyOf(t *testing.T) *booking.Policy {
+	return &booking.Policy{Login: "ada", Person: "ada", Now: at(t, friday).Add(40 * time.Second), Zone: paris(t), FileZone: inParis(t)}
 }
 
 func TestPolicyMarksWhatIsForced(t *testing.T) {
@@ -131,7 +132,7 @@ func TestPolicyMarksWhatIsForced(t *testing.T) {
 	p := policyOf(t)
 	p.Force = true
 	for gpu, forced := range []bool{true, false} {
-		c, err := p.Book(file, Booking{Host: "a", Target: Target{Index: gpu}, From: p.Now, Until: at(t, "2026-11-21")})
+		c, err := p.Book(file, booking.Booking{Host: "a", Target: booking.Target{Index: gpu}, From: p.Now, Until: at(t, "2026-11-21")})
 		if err != nil || c.Done[0].Forced != forced || (c.Done[0].By == "ada") != forced {
 			t.Errorf("GPU %d: %+v, %v", gpu, c.Done, err)
 		}
@@ -147,13 +148,13 @@ func TestPolicyBeginsNow(t *testing.T) {
 		if err != nil {
 			t.Fatalf("the present minute: %v", err)
 		}
-		c, err := p.Book(file, Booking{Host: "a", Target: Target{Index: gpu}, From: from, Until: until})
+		c, err := p.Book(file, booking.Booking{Host: "a", Target: booking.Target{Index: gpu}, From: from, Until: until})
 		if err != nil || !c.Done[0].From.Equal(at(t, want)) {
 			t.Errorf("GPU %d: %+v, %v, want %s", gpu, c.Done, err, want)
 		}
 	}
 	later := at(t, "2026-11-23 10:00:30")
-	if c, err := p.Book(file, Booking{Host: "a", Target: Target{Index: 0}, From: later, Until: later.Add(time.Hour)}); err != nil || !c.Done[0].From.Equal(later) {
+	if c, err := p.Book(file, booking.Booking{Host: "a", Target: booking.Target{Index: 0}, From: later, Until: later.Add(time.Hour)}); err != nil || !c.Done[0].From.Equal(later) {
 		t.Errorf("one that begins later: %+v, %v", c.Done, err)
 	}
 	for from, assumed := range map[string]int{"": 0, "2026-11-20 10:30": 0, "09:00": 1} {
@@ -174,14 +175,14 @@ func TestPolicyForOwnBookings(t *testing.T) {
 	if c, _, err := p.Extend(file, "ada0", "1d"); err != nil || len(c.Over) > 0 || !c.Done[0].Until.Equal(at(t, "2026-12-02")) {
 		t.Errorf("extending where another booking overlaps with the time before: %+v, %v", c, err)
 	}
-	var r *Refusal
-	if _, _, err := p.Extend(file, "ada1", "1d"); !errors.As(err, &r) || r.Reason != BadEnd {
+	var r *booking.Refusal
+	if _, _, err := p.Extend(file, "ada1", "1d"); !errors.As(err, &r) || r.Reason != booking.BadEnd {
 		t.Errorf("extending an open end by a day: %v", err)
 	}
-	if c, _, err := p.Extend(file, "ada0", fmt.Sprintf("%d-06-01", MaxYear)); !errors.Is(err, ErrInvalid) || string(c.After) != string(file) {
+	if c, _, err := p.Extend(file, "ada0", fmt.Sprintf("%d-06-01", booking.MaxYear)); !errors.Is(err, booking.ErrInvalid) || string(c.After) != string(file) {
 		t.Errorf("extending to a year that is too late: %+v, %v", c, err)
 	}
-	if _, _, err := p.Extend(file, "a", "1d"); !errors.As(err, &r) || r.Reason != NoBooking {
+	if _, _, err := p.Extend(file, "a", "1d"); !errors.As(err, &r) || r.Reason != booking.NoBooking {
 		t.Errorf("extending a host that is not booked as a whole: %v", err)
 	}
 	if c, err := p.Release(file, "a"); err != nil || len(c.Done) != 3 {
@@ -193,8 +194,8 @@ func TestPolicyForOwnBookings(t *testing.T) {
 	if c, err := p.Release(file, "ada2", "a"); err != nil || len(c.Done) != 3 {
 		t.Errorf("releasing one booking, and everything on its host: %+v, %v", c.Done, err)
 	}
-	c, err := p.Book(file, Booking{Host: "a", Target: Target{Index: 2}, From: p.Now, Until: at(t, "2026-11-21"), Kind: Maintenance})
-	if err != nil || c.Done[0].Kind != Maintenance {
+	c, err := p.Book(file, booking.Booking{Host: "a", Target: booking.Target{Index: 2}, From: p.Now, Until: at(t, "2026-11-21"), Kind: booking.Maintenance})
+	if err != nil || c.Done[0].Kind != booking.Maintenance {
 		t.Errorf("maintenance of a GPU that one has booked: %+v, %v", c.Done, err)
 	}
 }
@@ -202,7 +203,7 @@ func TestPolicyForOwnBookings(t *testing.T) {
 // An ID that a command printed names the booking until it is over, also one that was written by hand.
 func TestIDsStay(t *testing.T) {
 	p := policyOf(t)
-	booked, err := p.Book(nil, Booking{Host: "a", Target: Target{Index: 1}, Until: at(t, "2026-11-25 10:00")})
+	booked, err := p.Book(nil, booking.Booking{Host: "a", Target: booking.Target{Index: 1}, Until: at(t, "2026-11-25 10:00")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,10 +221,10 @@ func TestIDsStay(t *testing.T) {
 		if err != nil || released.Done[0].ID != id || released.Freed[0].ID != id {
 			t.Fatalf("%s: releasing %s: %+v, %v", what, id, released, err)
 		}
-		if _, err := p.Release(released.After, id); !errors.Is(err, ErrOver) {
+		if _, err := p.Release(released.After, id); !errors.Is(err, booking.ErrOver) {
 			t.Errorf("%s: releasing %s twice: %v", what, id, err)
 		}
-		again, err := p.Book(released.After, Booking{Host: "a", Target: Target{Index: 1}, Until: at(t, "2026-11-25 10:00")})
+		again, err := p.Book(released.After, booking.Booking{Host: "a", Target: booking.Target{Index: 1}, Until: at(t, "2026-11-25 10:00")})
 		if err != nil || again.Done[0].ID == id {
 			t.Errorf("%s: the same booking once more: %+v, %v", what, again.Done, err)
 		}
@@ -237,10 +238,10 @@ func TestAnIDOfTwoBookings(t *testing.T) {
 	if len(cal.Bookings) != 2 || len(cal.Problems) != 1 || cal.Problems[0].Code != "booking:id" {
 		t.Fatalf("%+v, problems %s", cal.Bookings, problems(cal.Problems))
 	}
-	var r *Refusal
+	var r *booking.Refusal
 	first, second := cal.Bookings[0].ID, cal.Bookings[1].ID
 	_, err := p.Release(file, "i")
-	if !errors.As(err, &r) || r.Reason != Ambiguous || !strings.Contains(err.Error(), "a:0 for ada (line 1) is "+first) || !strings.Contains(err.Error(), "a:1 for ada (line 2) is "+second) {
+	if !errors.As(err, &r) || r.Reason != booking.Ambiguous || !strings.Contains(err.Error(), "a:0 for ada (line 1) is "+first) || !strings.Contains(err.Error(), "a:1 for ada (line 2) is "+second) {
 		t.Errorf("releasing the id of both: %v", err)
 	}
 	for gpu, id := range map[int]string{0: first, 1: second} {
@@ -290,14 +291,14 @@ func TestEntriesForSeveralGPUs(t *testing.T) {
 		}
 	}
 	p := policyOf(t)
-	if _, _, err := p.Extend([]byte(`{"a": [{"name": "ada", "from": "2026-12-02", "date": "2026-12-01"}]}`), "a:0", "2026-12-24"); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "line 1, column 8") {
+	if _, _, err := p.Extend([]byte(`{"a": [{"name": "ada", "from": "2026-12-02", "date": "2026-12-01"}]}`), "a:0", "2026-12-24"); !errors.Is(err, booking.ErrInvalid) || !strings.Contains(err.Error(), "line 1, column 8") {
 		t.Errorf("extending what cannot be read: %v", err)
 	}
 	for file, want := range map[string]string{
 		`{"a": {"name": "bob", "date": "2026-11-19 10:00"}}`:          "a/* bob",
 		`{"a": {"0,1": {"name": "bob", "date": "2026-11-19 10:00"}}}`: "a/0 bob; a/1 bob",
 	} {
-		c, err := p.Book([]byte(file), Booking{Host: "a", Target: Target{Index: 1}, Until: at(t, "2026-11-25 10:00")})
+		c, err := p.Book([]byte(file), booking.Booking{Host: "a", Target: booking.Target{Index: 1}, Until: at(t, "2026-11-25 10:00")})
 		if err != nil || !strings.Contains(string(c.After), `"name": "bob", "date": "2026-11-19 10:00"`) || p.Read(c.After).Problems != nil {
 			t.Errorf("booking beside %s, which is over: %v\n%s", want, err, c.After)
 		}
@@ -307,8 +308,8 @@ func TestEntriesForSeveralGPUs(t *testing.T) {
 // A yes to jobs is a yes to these jobs: the same ones may use more memory, and nobody else may run.
 func TestPolicyOverRunning(t *testing.T) {
 	start := at(t, "2026-11-20")
-	bob := Job{Place: "a:0", Who: snapshot.Owner{Person: "bob"}, Program: "python3", Since: start, Memory: 1000}
-	grown, later, other, unknown := bob, bob, bob, Job{Place: "a:1", Unknown: true}
+	bob := booking.Job{Place: "a:0", Who: snapshot.Owner{Person: "bob"}, Program: "python3", Since: start, Memory: 1000}
+	grown, later, other, unknown := bob, bob, bob, booking.Job{Place: "a:1", Unknown: true}
 	grown.Program, grown.Memory = "train.py", 70000
 	later.Since = start.Add(time.Hour)
 	other.Place = "a:1"
@@ -316,56 +317,57 @@ func TestPolicyOverRunning(t *testing.T) {
 	nobody.Who = snapshot.Owner{Account: "root"}
 	eve := bob
 	eve.Who = snapshot.Owner{Person: "eve"}
-	silent, next := Job{Place: "a:0", PID: 7}, Job{Place: "a:0", PID: 8}
+	silent, next := booking.Job{Place: "a:0", PID: 7}, booking.Job{Place: "a:0", PID: 8}
 	// The same process, as nodes measure its start, and another one of the same number.
 	second, drifted, restarted := bob, bob, bob
 	second.PID = 4711
 	drifted.Since, restarted.Since = start.Add(-2*time.Second), start.Add(3*time.Second)
-	root := Job{Place: "a:0", Who: snapshot.Owner{Account: "root"}, PID: 1, Since: start}
+	root := booking.Job{Place: "a:0", Who: snapshot.Owner{Account: "root"}, PID: 1, Since: start}
 	otherRoot := root
 	otherRoot.PID, otherRoot.Since = 2, start.Add(time.Hour)
-	var crowd []Job
-	for i := range 3 * maxListed {
-		crowd = append(crowd, Job{Place: "a:0", Who: root.Who, PID: i + 1, Since: start})
+	const listed = 1000
+	var crowd []booking.Job
+	for i := range 3 * listed {
+		crowd = append(crowd, booking.Job{Place: "a:0", Who: root.Who, PID: i + 1, Since: start})
 	}
 
 	for _, tc := range []struct {
 		name          string
-		shown, now    []Job // with the yes, and when it is booked
+		shown, now    []booking.Job // with the yes, and when it is booked
 		force, refuse bool
 	}{
 		{name: "idle"},
-		{name: "idle by now", shown: []Job{bob}},
-		{name: "in use", now: []Job{bob}, refuse: true},
-		{name: "in use, with force", now: []Job{bob}, force: true},
-		{name: "as shown", shown: []Job{bob, unknown}, now: []Job{unknown, bob}},
-		{name: "with more memory", shown: []Job{bob}, now: []Job{grown}},
-		{name: "a later job", shown: []Job{bob}, now: []Job{later}, refuse: true},
-		{name: "another GPU", shown: []Job{bob}, now: []Job{other}, refuse: true},
-		{name: "somebody else", shown: []Job{bob}, now: []Job{eve}, refuse: true},
-		{name: "somebody unknown", shown: []Job{bob}, now: []Job{nobody}, refuse: true},
-		{name: "a process without a start", shown: []Job{silent}, now: []Job{silent}},
-		{name: "another process without a start", shown: []Job{silent}, now: []Job{next}, refuse: true},
-		{name: "one more", shown: []Job{bob}, now: []Job{bob, unknown}, refuse: true},
-		{name: "one less", shown: []Job{bob, eve}, now: []Job{eve}},
-		{name: "a second job of the same person", shown: []Job{bob}, now: []Job{bob, second}, refuse: true},
-		{name: "a second job in the place of the first", shown: []Job{bob}, now: []Job{second}, refuse: true},
-		{name: "a second job of the same person, shown", shown: []Job{bob, second}, now: []Job{second, bob}},
-		{name: "a start measured anew", shown: []Job{bob}, now: []Job{drifted}},
-		{name: "the number of a process that has ended", shown: []Job{bob}, now: []Job{restarted}, refuse: true},
-		{name: "another unknown user", shown: []Job{root}, now: []Job{root, otherRoot}, refuse: true},
-		{name: "two processes of which nothing is known", shown: []Job{{Place: "a:0"}}, now: []Job{{Place: "a:0"}, {Place: "a:0"}}, refuse: true},
-		{name: "many", shown: crowd[:maxListed], now: crowd[:maxListed]},
+		{name: "idle by now", shown: []booking.Job{bob}},
+		{name: "in use", now: []booking.Job{bob}, refuse: true},
+		{name: "in use, with force", now: []booking.Job{bob}, force: true},
+		{name: "as shown", shown: []booking.Job{bob, unknown}, now: []booking.Job{unknown, bob}},
+		{name: "with more memory", shown: []booking.Job{bob}, now: []booking.Job{grown}},
+		{name: "a later job", shown: []booking.Job{bob}, now: []booking.Job{later}, refuse: true},
+		{name: "another GPU", shown: []booking.Job{bob}, now: []booking.Job{other}, refuse: true},
+		{name: "somebody else", shown: []booking.Job{bob}, now: []booking.Job{eve}, refuse: true},
+		{name: "somebody unknown", shown: []booking.Job{bob}, now: []booking.Job{nobody}, refuse: true},
+		{name: "a process without a start", shown: []booking.Job{silent}, now: []booking.Job{silent}},
+		{name: "another process without a start", shown: []booking.Job{silent}, now: []booking.Job{next}, refuse: true},
+		{name: "one more", shown: []booking.Job{bob}, now: []booking.Job{bob, unknown}, refuse: true},
+		{name: "one less", shown: []booking.Job{bob, eve}, now: []booking.Job{eve}},
+		{name: "a second job of the same person", shown: []booking.Job{bob}, now: []booking.Job{bob, second}, refuse: true},
+		{name: "a second job in the place of the first", shown: []booking.Job{bob}, now: []booking.Job{second}, refuse: true},
+		{name: "a second job of the same person, shown", shown: []booking.Job{bob, second}, now: []booking.Job{second, bob}},
+		{name: "a start measured anew", shown: []booking.Job{bob}, now: []booking.Job{drifted}},
+		{name: "the number of a process that has ended", shown: []booking.Job{bob}, now: []booking.Job{restarted}, refuse: true},
+		{name: "another unknown user", shown: []booking.Job{root}, now: []booking.Job{root, otherRoot}, refuse: true},
+		{name: "two processes of which nothing is known", shown: []booking.Job{{Place: "a:0"}}, now: []booking.Job{{Place: "a:0"}, {Place: "a:0"}}, refuse: true},
+		{name: "many", shown: crowd[:listed], now: crowd[:listed]},
 		{name: "more than are listed", shown: crowd, now: crowd, refuse: true},
 	} {
 		p := policyOf(t)
-		p.OverRunning, p.Force, p.Running = Consent(tc.shown), tc.force, func(Booking) []Job { return tc.now }
-		c, err := p.Book(nil, Booking{Host: "a", From: p.Now, Until: at(t, "2026-11-21")})
-		var r *Refusal
+		p.OverRunning, p.Force, p.Running = booking.Consent(tc.shown), tc.force, func(booking.Booking) []booking.Job { return tc.now }
+		c, err := p.Book(nil, booking.Booking{Host: "a", From: p.Now, Until: at(t, "2026-11-21")})
+		var r *booking.Refusal
 		if tc.refuse {
-			want := Running
+			want := booking.Running
 			if tc.shown != nil {
-				want = RunningChanged
+				want = booking.RunningChanged
 			}
 			if !errors.As(err, &r) || r.Reason != want || len(r.Jobs) != len(tc.now) {
 				t.Errorf("%s: %v", tc.name, err)
@@ -374,15 +376,17 @@ func TestPolicyOverRunning(t *testing.T) {
 			t.Errorf("%s: %+v, %v", tc.name, c, err)
 		}
 	}
-	if n := len(Consent(crowd)); n > 11<<10 {
+	if n := len(booking.Consent(crowd)); n > 11<<10 {
 		t.Errorf("a form would have to hold %d bytes", n)
 	}
-	for _, damaged := range []string{"yes", Consent([]Job{bob})[1:], Consent([]Job{bob}) + "AA", "now"} {
-		if agreed(damaged, []Job{bob}) {
+	for _, damaged := range []string{"yes", booking.Consent([]booking.Job{bob})[1:], booking.Consent([]booking.Job{bob}) + "AA", "now"} {
+		p := policyOf(t)
+		p.OverRunning, p.Running = damaged, func(booking.Booking) []booking.Job { return []booking.Job{bob} }
+		if _, err := p.Book(nil, booking.Booking{Host: "a", From: p.Now, Until: at(t, "2026-11-21")}); err == nil {
 			t.Errorf("%q is a yes", damaged)
 		}
 	}
-	if list := ByUser([]Job{second, unknown, drifted, root, otherRoot}); len(list) != 3 || list[0].Memory != 2000 || !list[0].Since.Equal(drifted.Since) || list[1] != unknown {
+	if list := booking.ByUser([]booking.Job{second, unknown, drifted, root, otherRoot}); len(list) != 3 || list[0].Memory != 2000 || !list[0].Since.Equal(drifted.Since) || list[1] != unknown {
 		t.Errorf("for people to read: %+v", list)
 	}
 }

@@ -1,4 +1,4 @@
-package booking
+package booking_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"gpuboard/internal/booking"
 	"gpuboard/internal/snapshot"
 )
 
@@ -36,7 +37,7 @@ func TestParsePlace(t *testing.T) {
 		"a/b:0":                                          "",
 		"gpu01:0:1":                                      "",
 	} {
-		host, targets, err := ParsePlace(arg)
+		host, targets, err := booking.ParsePlace(arg)
 		got := host
 		for _, target := range targets {
 			got += " " + target.String()
@@ -55,7 +56,7 @@ func FuzzParsePlace(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, arg string) {
-		host, targets, err := ParsePlace(arg)
+		host, targets, err := booking.ParsePlace(arg)
 		if err != nil {
 			return
 		}
@@ -65,9 +66,9 @@ func FuzzParsePlace(f *testing.F) {
 		if len(targets) == 0 || len(targets) > len(arg)*snapshot.MaxGPUs+1 {
 			t.Errorf("%q: %d targets", arg, len(targets))
 		}
-		seen := map[Target]bool{}
+		seen := map[booking.Target]bool{}
 		for _, target := range targets {
-			back, hint := ParseTarget(target.String())
+			back, hint := booking.ParseTarget(target.String())
 			if hint != "" || back != target || seen[target] {
 				t.Errorf("%q: the target %q does not read back, or is there twice: %s", arg, target, hint)
 			}
@@ -78,16 +79,16 @@ func FuzzParsePlace(f *testing.F) {
 
 func TestTargetCovers(t *testing.T) {
 	for _, tt := range []struct {
-		target Target
+		target booking.Target
 		index  int
 		uuid   string
 		want   bool
 	}{
-		{Target{All: true, Index: -1}, 3, "GPU-00000001-0000-4000-8000-000000000000", true},
-		{Target{UUID: "GPU-00000001-0000-4000-8000-000000000000", Index: -1}, 3, "GPU-00000001-0000-4000-8000-000000000000", true},
-		{Target{UUID: "GPU-00000001-0000-4000-8000-000000000000", Index: 3}, 3, "GPU-2", false},
-		{Target{Index: 3}, 3, "GPU-00000001-0000-4000-8000-000000000000", true},
-		{Target{Index: 3}, 2, "", false},
+		{booking.Target{All: true, Index: -1}, 3, "GPU-00000001-0000-4000-8000-000000000000", true},
+		{booking.Target{UUID: "GPU-00000001-0000-4000-8000-000000000000", Index: -1}, 3, "GPU-00000001-0000-4000-8000-000000000000", true},
+		{booking.Target{UUID: "GPU-00000001-0000-4000-8000-000000000000", Index: 3}, 3, "GPU-2", false},
+		{booking.Target{Index: 3}, 3, "GPU-00000001-0000-4000-8000-000000000000", true},
+		{booking.Target{Index: 3}, 2, "", false},
 	} {
 		if got := tt.target.Covers(tt.index, tt.uuid); got != tt.want {
 			t.Errorf("%v covers %d %s: %v", tt.target, tt.index, tt.uuid, got)
@@ -96,11 +97,11 @@ func TestTargetCovers(t *testing.T) {
 }
 
 func TestPlaces(t *testing.T) {
-	b := func(host string, index int) Booking {
-		return Booking{Host: host, Target: Target{Index: index}}
+	b := func(host string, index int) booking.Booking {
+		return booking.Booking{Host: host, Target: booking.Target{Index: index}}
 	}
-	whole := Booking{Host: "c", Target: Target{All: true, Index: -1}}
-	for want, list := range map[string][]Booking{
+	whole := booking.Booking{Host: "c", Target: booking.Target{All: true, Index: -1}}
+	for want, list := range map[string][]booking.Booking{
 		"":                 nil,
 		"a:0":              {b("a", 0)},
 		"a:0,1":            {b("a", 0), b("a", 1)},
@@ -108,18 +109,21 @@ func TestPlaces(t *testing.T) {
 		"a:0,2, b:1 and c": {b("a", 0), b("a", 2), b("b", 1), whole},
 		"c and c:1":        {whole, b("c", 1)},
 	} {
-		if got := Places(list); got != want {
+		if got := booking.Places(list); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }
 
 func TestTargetsInOrder(t *testing.T) {
-	want := []Target{{All: true}, {Index: 2}, {Index: 10}, {UUID: "GPU-a"}, {UUID: "GPU-b"}}
-	got := slices.Clone(want)
-	slices.Reverse(got)
-	slices.SortFunc(got, compareTargets)
-	if !slices.Equal(got, want) {
+	const first, second = "GPU-000000aa-0000-4000-8000-000000000000", "GPU-000000ab-0000-4000-8000-000000000000"
+	c := parsed(t, `{"a": {"`+second+`": {"name": "x"}, "10": {"name": "x"}, "`+first+`": {"name": "x"},
+		"2": {"name": "x"}, "*": {"name": "x"}}}`)
+	var got []string
+	for _, b := range c.Bookings {
+		got = append(got, b.Target.String())
+	}
+	if want := []string{"*", "2", "10", first, second}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
@@ -127,16 +131,16 @@ func TestTargetsInOrder(t *testing.T) {
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // fleetOf is a fleet of hosts with eight GPUs each.
-func fleetOf(names ...string) Fleet {
-	f := Fleet{Hosts: map[string]KnownHost{}}
+func fleetOf(names ...string) booking.Fleet {
+	f := booking.Fleet{Hosts: map[string]booking.KnownHost{}}
 	for _, name := range names {
-		f.Hosts[name] = KnownHost{GPUs: 8}
+		f.Hosts[name] = booking.KnownHost{GPUs: 8}
 	}
 	return f
 }
 
 // heldBy is what the bookings of a calendar hold, and for whom.
-func heldBy(cal *Calendar) string {
+func heldBy(cal *booking.Calendar) string {
 	var words []string
 	for _, b := range cal.Bookings {
 		words = append(words, b.Place()+" "+b.Name)
@@ -217,7 +221,7 @@ func TestHostKeysThatMeanSomethingElse(t *testing.T) {
 		{"???", entry, "", "do not count"},
 	} {
 		file := "{ // ours\n  \"" + tt.key + "\": " + tt.value + " }"
-		cal := Parse("comments.json", []byte(file), Zone{Location: time.UTC}, Options{Now: noon}).On(fleet)
+		cal := booking.Parse("comments.json", []byte(file), booking.Zone{Location: time.UTC}, booking.Options{Now: noon}).On(fleet)
 		if got := heldBy(cal); got != tt.holds {
 			t.Errorf("%s: %s holds %q, want %q", tt.key, tt.value, got, tt.holds)
 		}
@@ -228,7 +232,7 @@ func TestHostKeysThatMeanSomethingElse(t *testing.T) {
 		if tt.says == "" && said != "" || !strings.Contains(said, tt.says) || tt.says != "" && !strings.Contains(said, "comments.json:2:") {
 			t.Errorf("%s: %s says %q, want %q", tt.key, tt.value, said, tt.says)
 		}
-		if found := Check(cal, fleet, noon); len(found) > 0 {
+		if found := booking.Check(cal, fleet, noon); len(found) > 0 {
 			t.Errorf("%s: of the host there is also said %q", tt.key, found[0].Message)
 		}
 	}
@@ -244,7 +248,7 @@ func TestGPUKeysThatMeanSomethingElse(t *testing.T) {
 		"GPU‑00000000‑0000‑4000‑8000‑0000000000aa": "gpu01:GPU-00000000-0000-4000-8000-0000000000aa ?",
 	} {
 		file := "{ \"gpu01\": { \"" + key + "\": { \"name\": \"eve\", \"date\": \"2026-12-01\" } } }"
-		cal := Parse("comments.json", []byte(file), Zone{Location: time.UTC}, Options{Now: noon}).On(fleetOf("gpu01"))
+		cal := booking.Parse("comments.json", []byte(file), booking.Zone{Location: time.UTC}, booking.Options{Now: noon}).On(fleetOf("gpu01"))
 		if got := heldBy(cal); got != want || (len(cal.Problems) == 0) != strings.Contains(want, "eve") {
 			t.Errorf("%q holds %q, want %q: %+v", key, got, want, cal.Problems)
 		}
@@ -268,7 +272,7 @@ func TestDomains(t *testing.T) {
 		{"gpu09", []string{"gpu01"}, "gpu09:0 eve"},
 		{"gpu01.example.org", nil, "gpu01.example.org:0 eve"},
 	} {
-		cal := Parse("comments.json", []byte(`{ "`+tt.key+`": [ { "name": "eve", "date": "2026-12-01" } ] }`), Zone{Location: time.UTC}, Options{})
+		cal := booking.Parse("comments.json", []byte(`{ "`+tt.key+`": [ { "name": "eve", "date": "2026-12-01" } ] }`), booking.Zone{Location: time.UTC}, booking.Options{})
 		if got := heldBy(cal.On(fleetOf(tt.fleet...))); got != tt.want {
 			t.Errorf("%s among %q holds %q, want %q", tt.key, tt.fleet, got, tt.want)
 		}
@@ -289,11 +293,11 @@ func TestBookingsBelowOddKeysAreReleased(t *testing.T) {
 		{"gpu01", `[ { "name": "eve", "date": "2026-12-01" } ]`, "gpu01.example.org:0", ""},
 	} {
 		file := []byte("{ // ours\n  \"" + tt.key + "\": " + tt.value + "\n}\n")
-		p := Policy{Login: "bob", Person: "bob", Now: noon, Zone: time.UTC, FileZone: Zone{Location: time.UTC}, Fleet: fleetOf("gpu01", "gpu02")}
+		p := booking.Policy{Login: "bob", Person: "bob", Now: noon, Zone: time.UTC, FileZone: booking.Zone{Location: time.UTC}, Fleet: fleetOf("gpu01", "gpu02")}
 		if _, err := p.Release(file, tt.which); err == nil {
 			t.Errorf("%s: bob releases what is eve's", tt.key)
 		}
-		beside, err := p.Book(file, Booking{Host: "gpu02", Target: Target{Index: 7}, From: noon.AddDate(1, 0, 0), Until: noon.AddDate(1, 1, 0)})
+		beside, err := p.Book(file, booking.Booking{Host: "gpu02", Target: booking.Target{Index: 7}, From: noon.AddDate(1, 0, 0), Until: noon.AddDate(1, 1, 0)})
 		if err != nil || !strings.Contains(string(beside.After), `"gpu02": {`) {
 			t.Errorf("%s: booked beside it: %v\n%s", tt.key, err, beside.After)
 		}
@@ -304,7 +308,7 @@ func TestBookingsBelowOddKeysAreReleased(t *testing.T) {
 		}
 		c, err := p.Release(file, tt.which)
 		cal := p.Read(c.After)
-		cal.Bookings = slices.DeleteFunc(cal.Bookings, func(b Booking) bool { return b.OverAt(noon) })
+		cal.Bookings = slices.DeleteFunc(cal.Bookings, func(b booking.Booking) bool { return b.OverAt(noon) })
 		if (err != nil) != strings.Contains(tt.left, "?") || heldBy(cal) != tt.left || !strings.HasPrefix(string(c.After), "{ // ours\n") {
 			t.Errorf("%s: released: %v, %q is left of\n%s", tt.key, err, heldBy(cal), c.After)
 		}
@@ -329,18 +333,18 @@ func TestNoOddKeyFreesAGPU(t *testing.T) {
 		value := rapid.SampledFrom([]string{`{ "name": "eve" }`, `[ { "name": "eve" } ]`, `{ "NAME": "eve" }`, `"eve"`}).Draw(t, "value")
 		file := `{ "` + strings.ReplaceAll(key, "\t", `\t`) + `": ` + value + `, "gpu02": [] }`
 
-		p := Policy{Login: "bob", Person: "bob", Now: noon, Zone: time.UTC, FileZone: Zone{Location: time.UTC}, Fleet: fleet}
+		p := booking.Policy{Login: "bob", Person: "bob", Now: noon, Zone: time.UTC, FileZone: booking.Zone{Location: time.UTC}, Fleet: fleet}
 		if strings.Contains(value, "[") && !booked(p.Read([]byte(file)), host, gpu) && booked(p.Read([]byte(file)), host, 0) {
 			return // a list below a host begins with GPU 0, whatever else its key says
 		}
-		_, err := p.Book([]byte(file), Booking{Host: host, Target: Target{Index: gpu}, Until: noon.Add(time.Hour)})
-		if r, ok := errors.AsType[*Refusal](err); !ok || r.Reason != Taken {
+		_, err := p.Book([]byte(file), booking.Booking{Host: host, Target: booking.Target{Index: gpu}, Until: noon.Add(time.Hour)})
+		if r, ok := errors.AsType[*booking.Refusal](err); !ok || r.Reason != booking.Taken {
 			t.Fatalf("%s:%d beside %s: %v\n%+v", host, gpu, file, err, p.Read([]byte(file)))
 		}
 	})
 }
 
-func booked(cal *Calendar, host string, gpu int) bool {
+func booked(cal *booking.Calendar, host string, gpu int) bool {
 	for _, b := range cal.Bookings {
 		if b.Host == host && b.Target.Covers(gpu, "") {
 			return true
