@@ -10,11 +10,14 @@ import (
 	"time"
 
 	"gpuboard/internal/booking"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/costtest"
 )
 
 func TestReleaseAtTheBeginning(t *testing.T) {
 	zone := inParis(t)
-	got, b, err := booking.Release([]byte(`{"a": [{"name": "x", "from": "2026-12-01 10:00"}]}`), zone, idOf(t, `{"a": [{"name": "x", "from": "2026-12-01 10:00"}]}`), at(t, "2026-12-01 10:00"))
+	got, b, err := booking.Release([]byte(`{"a": [{"name": "x", "from": "2026-12-01 10:00"}]}`), zone,
+		idOf(t, `{"a": [{"name": "x", "from": "2026-12-01 10:00"}]}`), at(t, "2026-12-01 10:00"))
 	if err != nil || string(got) != `{"a": [{}]}` || b.Name != "x" {
 		t.Errorf("%s, %+v, %v", got, b, err)
 	}
@@ -22,7 +25,8 @@ func TestReleaseAtTheBeginning(t *testing.T) {
 
 func TestExtendToAFractionOfASecond(t *testing.T) {
 	file := `{"a": [{"name": "x", "date": "2026-12-01"}]}`
-	_, b, err := booking.Extend([]byte(file), inParis(t), idOf(t, file), at(t, "2026-12-03 10:00").Add(time.Second/2), at(t, friday))
+	_, b, err := booking.Extend([]byte(file), inParis(t), idOf(t, file), at(t, "2026-12-03 10:00").Add(time.Second/2),
+		at(t, friday))
 	if err != nil || !b.Until.Equal(at(t, "2026-12-03 10:00")) {
 		t.Errorf("%+v, %v", b, err)
 	}
@@ -30,14 +34,16 @@ func TestExtendToAFractionOfASecond(t *testing.T) {
 
 func TestAFullFileDoesNotGrow(t *testing.T) {
 	file := "{}//" + strings.Repeat("x", booking.MaxFileBytes-10)
-	if _, _, err := booking.Add([]byte(file), inParis(t), gpu("a", 0, "x", time.Time{})); !errors.Is(err, booking.ErrInvalid) || !strings.Contains(err.Error(), "beyond 4096 KiB: prune old bookings") {
+	if _, _, err := booking.Add([]byte(file), inParis(t), gpu("a", 0, "x", time.Time{})); !errors.Is(err,
+		booking.ErrInvalid) || !strings.Contains(err.Error(), "beyond 4096 KiB: prune old bookings") {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestNoBookingIsAddedBeyondTheMost(t *testing.T) {
 	file := `{"a": [[` + strings.Repeat(`{"name":"x"},`, booking.MaxBookings) + `]]}`
-	if _, _, err := booking.Add([]byte(file), inParis(t), gpu("b", 0, "x", time.Time{})); !errors.Is(err, booking.ErrInvalid) ||
+	if _, _, err := booking.Add([]byte(file), inParis(t),
+		gpu("b", 0, "x", time.Time{})); !errors.Is(err, booking.ErrInvalid) ||
 		!strings.Contains(err.Error(), "does not read back") {
 		t.Errorf("error %v", err)
 	}
@@ -68,9 +74,13 @@ func TestReleaseKeepsCommentsAndBytes(t *testing.T) {
 	zone := inParis(t)
 	now := at(t, friday)
 	for _, tc := range []struct{ name, in, want string }{
-		{"a comment before the comma", `{"a": [[{"name": "x"} /* c */, {"name": "y", "from": "2027-01-01", "id": "y"}]]}`, `{"a": [[{"name": "x"} /* c */]]}`},
-		{"a trailing comma", `{"a": [[{"name": "x"}, {"name": "y", "from": "2027-01-01", "id": "y"},]]}`, `{"a": [[{"name": "x"},]]}`},
-		{"bytes without a character in Windows-1252", "{\"a\": [[{\"name\": \"Zo\xeb\"}, {\"name\": \"y\", \"from\": \"2027-01-01\", \"id\": \"y\"}]]} // \x81\x8d\x80\n", "{\"a\": [[{\"name\": \"Zo\xeb\"}]]} // \x81\x8d\x80\n"},
+		{"a comment before the comma", `{"a": [[{"name": "x"} /* c */, {"name": "y", "from": "2027-01-01", "id": "y"}]]}`,
+			`{"a": [[{"name": "x"} /* c */]]}`},
+		{"a trailing comma", `{"a": [[{"name": "x"}, {"name": "y", "from": "2027-01-01", "id": "y"},]]}`,
+			`{"a": [[{"name": "x"},]]}`},
+		{"bytes without a character in Windows-1252",
+			"{\"a\": [[{\"name\": \"Zo\xeb\"}, {\"name\": \"y\", \"from\": \"2027-01-01\", \"id\": \"y\"}]]} // \x81\x8d\x80\n",
+			"{\"a\": [[{\"name\": \"Zo\xeb\"}]]} // \x81\x8d\x80\n"},
 	} {
 		got, _, err := booking.Release([]byte(tc.in), zone, "y", now)
 		if err != nil || string(got) != tc.want {
@@ -187,7 +197,8 @@ func TestMissingBracketIsFoundByIndentation(t *testing.T) {
   "gpu02": { "0": {} }
 }
 `, "2:12 not closed before line 7,"},
-		{"the last host", "{\n  \"gpu01\": [\n    {}\n  ],\n  \"gpu02\": {\n    \"0\": {}\n}\n", "5:12 not closed before line 7,"},
+		{"the last host", "{\n  \"gpu01\": [\n    {}\n  ],\n  \"gpu02\": {\n    \"0\": {}\n}\n",
+			"5:12 not closed before line 7,"},
 		{"in a nested list", `{
   "gpu01": {
     "0": [
@@ -199,7 +210,8 @@ func TestMissingBracketIsFoundByIndentation(t *testing.T) {
   },
   "gpu02": []
 }`, "7:10 not closed before line 9,"},
-		{"tabs", "{\r\n\t\"gpu01\": {\r\n\t\t\"0\": { \"name\": \"eve\",\r\n\t\t\"1\": {}\r\n\t}\r\n}\r\n", "3:8 not closed before line 4,"},
+		{"tabs", "{\r\n\t\"gpu01\": {\r\n\t\t\"0\": { \"name\": \"eve\",\r\n\t\t\"1\": {}\r\n\t}\r\n}\r\n",
+			"3:8 not closed before line 4,"},
 		{"hosts at the margin", `{
 "gpu01": {
   "0": { "name": "eve",
@@ -221,13 +233,15 @@ func TestMissingBracketIsFoundByIndentation(t *testing.T) {
     "1": {}
   }
 }`, "4:10 not closed before line 5,"},
-		{"no indentation", "{\n\"gpu01\": {\n\"0\": {\n\"name\": \"eve\",\n\"1\": {}\n},\n\"gpu02\": []\n}", "1:1 never closed"},
+		{"no indentation", "{\n\"gpu01\": {\n\"0\": {\n\"name\": \"eve\",\n\"1\": {}\n},\n\"gpu02\": []\n}",
+			"1:1 never closed"},
 		{"saved by half", "{\n  \"gpu01\": {\n    \"0\": { \"name\": \"eve\" },\n", "2:12 never closed"},
 		{"on one line", `{ "gpu01": { "0": { "name": "eve" }, "gpu02": [] }`, "1:1 never closed"},
 	} {
 		cal := booking.Parse("comments.json", []byte(tt.file), booking.Zone{Location: time.UTC}, booking.Options{})
 		at, what, _ := strings.Cut(tt.want, " ")
-		if len(cal.Problems) != 1 || cal.Problems[0].Where() != "comments.json:"+at || !strings.Contains(cal.Problems[0].Message, what) {
+		if len(cal.Problems) != 1 || cal.Problems[0].Where() != "comments.json:"+at ||
+			!strings.Contains(cal.Problems[0].Message, what) {
 			t.Errorf("%s: %+v, want %s", tt.name, cal.Problems, tt.want)
 		}
 	}
@@ -258,7 +272,8 @@ func TestDamageFreesNothing(t *testing.T) {
 	} {
 		for name, text := range map[string]string{
 			"as people write it": entry,
-			"as commands write it": "{\n  \"name\": \"ada\",\n  \"from\": \"2026-11-20 08:00\",\n  \"date\": \"2026-12-11 18:00\",\n  \"comment\": \"Noël\",\n" +
+			"as commands write it": "{\n  \"name\": \"ada\",\n  \"from\": \"2026-11-20 08:00\",\n" +
+				"  \"date\": \"2026-12-11 18:00\",\n  \"comment\": \"Noël\",\n" +
 				"  \"by\": \"bob\",\n  \"id\": \"mjqxg3di\",\n  \"forced\": true\n}",
 			"with an offset": `{"name":"ada","date":"2026-12-11T18:00:00 +01:00"}`,
 			"without an end": `{"name": "ada", "from": "2026-11-19"}`,
@@ -321,4 +336,103 @@ func holds(cal *booking.Calendar, host string, index int, uuid string, now time.
 		}
 	}
 	return false
+}
+
+func TestProblemOfTheFirstGPU(t *testing.T) {
+	c := parsed(t, `{"a": [{"name": "x", "date": "garbage"}]}`)
+	if len(c.Problems) != 1 || c.Problems[0].Host != "a" || c.Problems[0].GPU == nil || *c.Problems[0].GPU != 0 {
+		t.Errorf("problems %+v", c.Problems)
+	}
+}
+
+func TestToUTF8(t *testing.T) {
+	for in, want := range map[string]string{`{"a": "Zoë"}`: `{"a": "Zoë"}`, "{\"a\": \"Zo\xeb\"}": `{"a": "Zoë"}`, "": "",
+		"\xff\xfe{\x00": "\xff\xfe{\x00"} {
+		if got := booking.ToUTF8([]byte(in)); got != want {
+			t.Errorf("%q: %q", in, got)
+		}
+	}
+}
+
+// Texts are decoded as JSON says, with and without escapes.
+func TestTextsAreDecoded(t *testing.T) {
+	for literal, want := range map[string]string{
+		`"mira"`: "mira", `"Jürgen"`: "Jürgen", `"a\"b"`: `a"b`, `"\u00e4"`: "ä", "\"\xff\"": "ÿ", `"a\\"`: `a\`, `"\/"`: "/",
+	} {
+		c := parsed(t, `{"a": [{"name": `+literal+`}]}`)
+		if len(c.Bookings) != 1 || c.Bookings[0].Written != want || len(c.Problems) > 0 {
+			t.Errorf("%s is %+v, want %q\n%s", literal, c.Bookings, want, problems(c.Problems))
+		}
+	}
+}
+
+func TestHostileFiles(t *testing.T) {
+	t.Run("too large", func(t *testing.T) {
+		c := parsed(t, "{"+strings.Repeat(" ", booking.MaxFileBytes)+"}")
+		if !c.Broken || len(c.Problems) != 1 || c.Problems[0].Code != "booking:toolarge" {
+			t.Errorf("problems:\n%s", problems(c.Problems))
+		}
+	})
+	t.Run("too many bookings", func(t *testing.T) {
+		in := `{"a":[[` + strings.Repeat(`{"name":"x"},`, booking.MaxBookings+5) + `]]}`
+		c := parsed(t, in)
+		if len(c.Bookings) != booking.MaxBookings || len(c.Problems) != 1 || c.Problems[0].Code != "booking:toomany" {
+			t.Errorf("%d bookings, problems:\n%s", len(c.Bookings), problems(c.Problems))
+		}
+	})
+	t.Run("too many values", func(t *testing.T) {
+		const most = 500_000
+		c := parsed(t, `{"a":[`+strings.Repeat("0,", most+1)+`0]}`)
+		if !c.Broken || len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Message, "too many values") {
+			t.Errorf("problems:\n%s", problems(c.Problems))
+		}
+		costtest.Check(t, 2*most, 16, func() {
+			parsed(t, `{"a":[`+strings.Repeat("0,", most+1)+`0]}`)
+		})
+	})
+	t.Run("a long comment", func(t *testing.T) {
+		c := parsed(t, `{"a":[{"name":"x","comment":"`+strings.Repeat("é", 1<<20)+`"}]}`)
+		if len(c.Bookings) != 1 || len(c.Bookings[0].Comment) > booking.MaxCommentBytes || len(c.Problems) != 1 ||
+			c.Problems[0].Code != "booking:toolong" {
+			t.Errorf("problems:\n%s", problems(c.Problems))
+		}
+		c = parsed(t, `{"a":[{"name":"x","comment":"`+strings.Repeat("x", booking.MaxCommentBytes)+`"}]}`)
+		if len(c.Bookings[0].Comment) != booking.MaxCommentBytes || len(c.Problems) != 0 {
+			t.Errorf("as long as it may be: problems:\n%s", problems(c.Problems))
+		}
+	})
+	t.Run("many mistakes", func(t *testing.T) {
+		c := parsed(t, `{"a":[`+strings.Repeat("@,", 1<<20)+`]}`)
+		if !c.Broken || len(c.Problems) > booking.MaxProblems+1 {
+			t.Errorf("%d problems", len(c.Problems))
+		}
+	})
+	t.Run("many values", func(t *testing.T) {
+		c := parsed(t, `{"a":[`+strings.Repeat("1,", 1<<20)+`]}`)
+		if !c.Broken || len(c.Problems) != 1 || c.Problems[0].Code != "booking:syntax" {
+			t.Errorf("problems:\n%s", problems(c.Problems))
+		}
+	})
+	t.Run("many overlaps", func(t *testing.T) {
+		var b strings.Builder
+		for i := range 20_000 {
+			fmt.Fprintf(&b, `{"name":"u%d"},`, i)
+		}
+		c := parsed(t, `{"a":{"*":[`+b.String()+`],"0":[`+b.String()+`]}}`)
+		if len(c.Problems) != booking.MaxProblems+1 {
+			t.Errorf("%d problems", len(c.Problems))
+		}
+	})
+	t.Run("65 GPUs", func(t *testing.T) {
+		c := parsed(t, `{"a":[`+strings.Repeat(`{"name":"x"},`, 70)+`]}`)
+		if len(c.Bookings) != snapshot.MaxGPUs || len(c.Problems) != 1 {
+			t.Errorf("%d bookings, problems:\n%s", len(c.Bookings), problems(c.Problems))
+		}
+	})
+	t.Run("characters that a terminal obeys", func(t *testing.T) {
+		c := parsed(t, `{"a":[{"name":"x\u001b[2J\u202e","comment":"\ud800"}]}`)
+		if len(c.Bookings) != 1 || strings.ContainsAny(c.Bookings[0].Name+c.Bookings[0].Comment, "\x1b\u202e") {
+			t.Errorf("%+v", c.Bookings)
+		}
+	})
 }

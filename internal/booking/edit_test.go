@@ -25,45 +25,66 @@ func TestAdd(t *testing.T) {
 		b        booking.Booking
 		want     string
 	}{
-		{"empty file", "", x, "{\n  \"a\": {\n    \"0\": {\n      \"name\": \"x\",\n      \"date\": \"2026-12-01 10:00\"\n    }\n  }\n}\n"},
-		{"comments alone", "// ours", x, "// ours\n{\n  \"a\": {\n    \"0\": {\n      \"name\": \"x\",\n      \"date\": \"2026-12-01 10:00\"\n    }\n  }\n}\n"},
-		{"comments alone, CRLF", "// ours\r\n", gpu("a", 0, "x", time.Time{}), "// ours\r\n{\r\n  \"a\": {\r\n    \"0\": {\r\n      \"name\": \"x\"\r\n    }\r\n  }\r\n}\r\n"},
-		{"PHP's empty object", "[]", x, "{\n  \"a\": {\n    \"0\": {\n      \"name\": \"x\",\n      \"date\": \"2026-12-01 10:00\"\n    }\n  }\n}"},
+		{"empty file", "", x,
+			"{\n  \"a\": {\n    \"0\": {\n      \"name\": \"x\",\n      \"date\": \"2026-12-01 10:00\"\n    }\n  }\n}\n"},
+		{"comments alone", "// ours", x,
+			"// ours\n{\n  \"a\": {\n    \"0\": {\n      \"name\": \"x\",\n      \"date\": \"2026-12-01 10:00\"\n    }\n  }\n" +
+				"}\n"},
+		{"comments alone, CRLF", "// ours\r\n", gpu("a", 0, "x", time.Time{}),
+			"// ours\r\n{\r\n  \"a\": {\r\n    \"0\": {\r\n      \"name\": \"x\"\r\n    }\r\n  }\r\n}\r\n"},
+		{"PHP's empty object", "[]", x,
+			"{\n  \"a\": {\n    \"0\": {\n      \"name\": \"x\",\n      \"date\": \"2026-12-01 10:00\"\n    }\n  }\n}"},
 		{"new host, tabs, comment at the end of the line",
 			"{\n\t\"b\": [] // none\n}\n", x,
-			"{\n\t\"b\": [], // none\n\t\"a\": {\n\t\t\"0\": {\n\t\t\t\"name\": \"x\",\n\t\t\t\"date\": \"2026-12-01 10:00\"\n\t\t}\n\t}\n}\n"},
+			"{\n\t\"b\": [], // none\n\t\"a\": {\n\t\t\"0\": {\n\t\t\t\"name\": \"x\",\n\t\t\t\"date\": \"2026-12-01 10:00\"\n" +
+				"\t\t}\n\t}\n}\n"},
 		{"new host, trailing comma, CRLF",
 			"{\r\n  \"b\": [], /* none */\r\n}\r\n", x,
-			"{\r\n  \"b\": [], /* none */\r\n  \"a\": {\r\n    \"0\": {\r\n      \"name\": \"x\",\r\n      \"date\": \"2026-12-01 10:00\"\r\n    }\r\n  },\r\n}\r\n"},
+			"{\r\n  \"b\": [], /* none */\r\n  \"a\": {\r\n    \"0\": {\r\n      \"name\": \"x\",\r\n" +
+				"      \"date\": \"2026-12-01 10:00\"\r\n    }\r\n  },\r\n}\r\n"},
 		{"like its neighbour on one line",
 			"{\n  \"a\": {\n    \"1\": { \"name\": \"y\" } // y\n    // add below\n  }\n}\n", x,
-			"{\n  \"a\": {\n    \"1\": { \"name\": \"y\" }, // y\n    \"0\": { \"name\": \"x\", \"date\": \"2026-12-01 10:00\" }\n    // add below\n  }\n}\n"},
+			"{\n  \"a\": {\n    \"1\": { \"name\": \"y\" }, // y\n" +
+				"    \"0\": { \"name\": \"x\", \"date\": \"2026-12-01 10:00\" }\n    // add below\n  }\n}\n"},
 		{"a comment behind the only one, which begins on the host's line",
 			"{\n  \"a\": [{ \"name\": \"y\" } // y\n  ]\n}\n", gpu("a", 1, "x", time.Time{}),
 			"{\n  \"a\": [{ \"name\": \"y\" }, // y\n    { \"name\": \"x\" }\n  ]\n}\n"},
 		{"list grows, with empty places",
 			"{\n  \"a\": [\n    { \"name\": \"y\" }\n  ]\n}", gpu("a", 3, "x", time.Time{}),
 			"{\n  \"a\": [\n    { \"name\": \"y\" },\n    {}, {}, { \"name\": \"x\" }\n  ]\n}"},
-		{"empty place in a list", `{"a": [{"name": "y"}, {}]}`, gpu("a", 1, "x", until), `{"a": [{"name": "y"}, { "name": "x", "date": "2026-12-01 10:00" }]}`},
-		{"place that is null", `{"a": {"0": null, "1": {"name": "y"}}}`, x, `{"a": {"0": { "name": "x", "date": "2026-12-01 10:00" }, "1": {"name": "y"}}}`},
-		{"host that is null", `{"a": null, "b": [{"name": "y"}]}`, x, "{\"a\": {\n  \"0\": { \"name\": \"x\", \"date\": \"2026-12-01 10:00\" }\n}, \"b\": [{\"name\": \"y\"}]}"},
+		{"empty place in a list", `{"a": [{"name": "y"}, {}]}`, gpu("a", 1, "x", until),
+			`{"a": [{"name": "y"}, { "name": "x", "date": "2026-12-01 10:00" }]}`},
+		{"place that is null", `{"a": {"0": null, "1": {"name": "y"}}}`, x,
+			`{"a": {"0": { "name": "x", "date": "2026-12-01 10:00" }, "1": {"name": "y"}}}`},
+		{"host that is null", `{"a": null, "b": [{"name": "y"}]}`, x,
+			"{\"a\": {\n  \"0\": { \"name\": \"x\", \"date\": \"2026-12-01 10:00\" }\n}, \"b\": [{\"name\": \"y\"}]}"},
 		{"taken place becomes a calendar", `{"a": [{"name": "y", "date": "2018-01-01"}]}`, x,
 			`{"a": [[{"name": "y", "date": "2018-01-01"}, { "name": "x", "date": "2026-12-01 10:00" }]]}`},
 		{"place that holds a comment", "{\"a\": [{ /* broken fan */ }]}", gpu("a", 0, "x", time.Time{}),
 			"{\"a\": [[{ /* broken fan */ }, {\n  \"name\": \"x\"\n}]]}"},
-		{"calendar grows", `{"a": {"0": [{"name": "y"},]}}`, x, `{"a": {"0": [{"name": "y"}, { "name": "x", "date": "2026-12-01 10:00" },]}}`},
-		{"list that needs keys", "{\"a\": [{\"name\": \"y\"}, // y\n {}]}", booking.Booking{Host: "a", Target: booking.Target{All: true, Index: -1}, Name: "x"},
+		{"calendar grows", `{"a": {"0": [{"name": "y"},]}}`, x,
+			`{"a": {"0": [{"name": "y"}, { "name": "x", "date": "2026-12-01 10:00" },]}}`},
+		{"list that needs keys", "{\"a\": [{\"name\": \"y\"}, // y\n {}]}",
+			booking.Booking{Host: "a", Target: booking.Target{All: true, Index: -1}, Name: "x"},
 			"{\"a\": {\"0\": {\"name\": \"y\"}, // y\n \"1\": {}, \"*\": { \"name\": \"x\" }}}"},
-		{"empty list that needs keys", "{\"a\": []}", booking.Booking{Host: "a", Target: booking.Target{UUID: "GPU-000000ab-0000-4000-8000-000000000000", Index: -1}, Name: "x"},
+		{"empty list that needs keys", "{\"a\": []}",
+			booking.Booking{Host: "a", Target: booking.Target{UUID: "GPU-000000ab-0000-4000-8000-000000000000", Index: -1},
+				Name: "x"},
 			"{\"a\": {\n  \"GPU-000000ab-0000-4000-8000-000000000000\": {\n    \"name\": \"x\"\n  }\n}}"},
 		{"all fields", `{"a": [{"name": "y"}]}`,
-			booking.Booking{Host: "a", Target: booking.Target{Index: 1}, Name: `x "q"`, From: at(t, "2026-11-30 08:00:07"), Until: until, Comment: `<a\b>`, Kind: booking.Maintenance, By: "z", ID: "i", Forced: true},
-			`{"a": [{"name": "y"}, { "name": "x \"q\"", "from": "2026-11-30 08:00:07", "date": "2026-12-01 10:00", "comment": "<a\\b>", "kind": "maintenance", "by": "z", "id": "i", "forced": true }]}`},
-		{"the hour that comes twice", `{"a": [{"name": "y"}]}`, gpu("a", 1, "x", time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC)),
+			booking.Booking{Host: "a", Target: booking.Target{Index: 1}, Name: `x "q"`, From: at(t, "2026-11-30 08:00:07"),
+				Until: until, Comment: `<a\b>`, Kind: booking.Maintenance, By: "z", ID: "i", Forced: true},
+			`{"a": [{"name": "y"}, { "name": "x \"q\"", "from": "2026-11-30 08:00:07", "date": "2026-12-01 10:00", "comment": ` +
+				`"<a\\b>", "kind": "maintenance", "by": "z", "id": "i", "forced": true }]}`},
+		{"the hour that comes twice", `{"a": [{"name": "y"}]}`,
+			gpu("a", 1, "x", time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC)),
 			`{"a": [{"name": "y"}, { "name": "x", "date": "2026-10-25T00:30:00Z" }]}`},
-		{"Latin-1", "{\"a\": [{\"name\": \"Zo\xeb\"}]} // \xe9t\xe9\n", gpu("a", 1, "Noël", time.Time{}), "{\"a\": [{\"name\": \"Zo\xeb\"}, { \"name\": \"No\xebl\" }]} // \xe9t\xe9\n"},
-		{"comment at the very end", "{\"a\": [{\"name\": \"y\"}]} // bye", gpu("a", 1, "x", time.Time{}), "{\"a\": [{\"name\": \"y\"}, { \"name\": \"x\" }]} // bye"},
-		{"mark of UTF-8", "\xef\xbb\xbf{\"a\": [{\"name\": \"y\"}]}", gpu("a", 1, "Noël", time.Time{}), "\xef\xbb\xbf{\"a\": [{\"name\": \"y\"}, { \"name\": \"Noël\" }]}"},
+		{"Latin-1", "{\"a\": [{\"name\": \"Zo\xeb\"}]} // \xe9t\xe9\n", gpu("a", 1, "Noël", time.Time{}),
+			"{\"a\": [{\"name\": \"Zo\xeb\"}, { \"name\": \"No\xebl\" }]} // \xe9t\xe9\n"},
+		{"comment at the very end", "{\"a\": [{\"name\": \"y\"}]} // bye", gpu("a", 1, "x", time.Time{}),
+			"{\"a\": [{\"name\": \"y\"}, { \"name\": \"x\" }]} // bye"},
+		{"mark of UTF-8", "\xef\xbb\xbf{\"a\": [{\"name\": \"y\"}]}", gpu("a", 1, "Noël", time.Time{}),
+			"\xef\xbb\xbf{\"a\": [{\"name\": \"y\"}, { \"name\": \"Noël\" }]}"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, added, err := booking.Add([]byte(tc.in), inParis(t), tc.b)
@@ -84,7 +105,8 @@ func TestAdd(t *testing.T) {
 			if !strings.Contains(string(got), `"id": "`+added[0].ID+`"`) {
 				t.Errorf("the ID %s is not in\n%s", added[0].ID, got)
 			}
-			if len(added) != 1 || added[0].Name != tc.b.Name || added[0].Target != tc.b.Target || !added[0].Until.Equal(tc.b.Until) || added[0].ID == "" {
+			if len(added) != 1 || added[0].Name != tc.b.Name || added[0].Target != tc.b.Target ||
+				!added[0].Until.Equal(tc.b.Until) || added[0].ID == "" {
 				t.Errorf("reads back as %+v", added)
 			}
 		})
@@ -102,17 +124,23 @@ func TestAddRefuses(t *testing.T) {
 		want     error
 		part     string
 	}{
-		{"a file with a mistake", `{"a": [{"name": "y"} {}]}`, gpu("a", 0, "x", until), booking.ErrBroken, "comments.json:1:21: a comma is missing"},
+		{"a file with a mistake", `{"a": [{"name": "y"} {}]}`, gpu("a", 0, "x", until), booking.ErrBroken,
+			"comments.json:1:21: a comma is missing"},
 		{"a host of the wrong type", `{"a": 3}`, gpu("a", 0, "x", until), booking.ErrBroken, "neither a list"},
 		{"a place of the wrong type", `{"a": [3]}`, gpu("a", 0, "x", until), booking.ErrBroken, "no entry"},
 		{"no name", `{}`, gpu("a", 0, " ", until), booking.ErrInvalid, "no name"},
 		{"no host", `{}`, gpu("../a", 0, "x", until), booking.ErrInvalid, "host name"},
 		{"no GPU", `{}`, gpu("a", 64, "x", until), booking.ErrInvalid, "no GPU"},
-		{"end before start", `{}`, booking.Booking{Host: "a", Name: "x", From: until, Until: until}, booking.ErrInvalid, "before it begins"},
-		{"a year that is too early", `{}`, booking.Booking{Host: "a", Name: "x", From: time.Date(booking.MinYear, 6, 1, 0, 0, 0, 0, time.UTC)}, booking.ErrInvalid, "out of range"},
-		{"a year that is too late", `{}`, gpu("a", 0, "x", time.Date(booking.MaxYear, 6, 1, 0, 0, 0, 0, time.UTC)), booking.ErrInvalid, "out of range"},
-		{"a long comment", `{}`, booking.Booking{Host: "a", Name: "x", Comment: strings.Repeat("c", 2001)}, booking.ErrInvalid, "2001 bytes"},
-		{"an id that is taken", `{"a": [{"name": "y", "id": "i"}]}`, booking.Booking{Host: "a", Target: booking.Target{Index: 1}, Name: "x", ID: "i"}, booking.ErrInvalid, "taken"},
+		{"end before start", `{}`, booking.Booking{Host: "a", Name: "x", From: until, Until: until}, booking.ErrInvalid,
+			"before it begins"},
+		{"a year that is too early", `{}`, booking.Booking{Host: "a", Name: "x",
+			From: time.Date(booking.MinYear, 6, 1, 0, 0, 0, 0, time.UTC)}, booking.ErrInvalid, "out of range"},
+		{"a year that is too late", `{}`, gpu("a", 0, "x", time.Date(booking.MaxYear, 6, 1, 0, 0, 0, 0, time.UTC)),
+			booking.ErrInvalid, "out of range"},
+		{"a long comment", `{}`, booking.Booking{Host: "a", Name: "x", Comment: strings.Repeat("c", 2001)},
+			booking.ErrInvalid, "2001 bytes"},
+		{"an id that is taken", `{"a": [{"name": "y", "id": "i"}]}`,
+			booking.Booking{Host: "a", Target: booking.Target{Index: 1}, Name: "x", ID: "i"}, booking.ErrInvalid, "taken"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, _, err := booking.Add([]byte(tc.in), inParis(t), tc.b)
@@ -135,17 +163,20 @@ func TestExtendAndRelease(t *testing.T) {
 	replace := func(old, with string) string { return strings.Replace(string(in), old, with, 1) }
 
 	got, b, err := booking.Extend(in, inParis(t), "i", at(t, "2026-12-03 10:00"), now)
-	if err != nil || string(got) != replace("2026-12-01 10:00", "2026-12-03 10:00") || !b.Until.Equal(at(t, "2026-12-03 10:00")) {
+	if err != nil || string(got) != replace("2026-12-01 10:00", "2026-12-03 10:00") ||
+		!b.Until.Equal(at(t, "2026-12-03 10:00")) {
 		t.Errorf("extending: %v %+v\n%s", err, b, got)
 	}
 	got, _, err = booking.Extend(in, inParis(t), "i", time.Time{}, now)
 	if err != nil || string(got) != replace(`"2026-12-01 10:00"`, `""`) {
 		t.Errorf("leaving open: %v\n%s", err, got)
 	}
-	if _, _, err = booking.Extend(in, inParis(t), "i", at(t, "2026-12-03"), at(t, "2026-12-01 10:00")); !errors.Is(err, booking.ErrOver) {
+	if _, _, err = booking.Extend(in, inParis(t), "i", at(t, "2026-12-03"),
+		at(t, "2026-12-01 10:00")); !errors.Is(err, booking.ErrOver) {
 		t.Errorf("extending what is over: %v", err)
 	}
-	if _, _, err = booking.Extend(in, inParis(t), "nobody", at(t, "2026-12-03"), now); !errors.Is(err, booking.ErrNotFound) {
+	if _, _, err = booking.Extend(in, inParis(t), "nobody", at(t, "2026-12-03"),
+		now); !errors.Is(err, booking.ErrNotFound) {
 		t.Errorf("extending what is not there: %v", err)
 	}
 	if _, _, err = booking.Extend(in, inParis(t), "k", at(t, "2026-12-04"), now); !errors.Is(err, booking.ErrInvalid) {
@@ -163,15 +194,19 @@ func TestExtendAndRelease(t *testing.T) {
 		t.Errorf("extending what was released: %v", err)
 	}
 	got, b, err = booking.Release(in, inParis(t), "k", now)
-	if err != nil || string(got) != replace(`, /* k */ {"name":"z","from":"2026-12-05","id":"k"}`, ` /* k */ `) || b.Name != "z" {
+	if err != nil || string(got) != replace(`, /* k */ {"name":"z","from":"2026-12-05","id":"k"}`, ` /* k */ `) ||
+		b.Name != "z" {
 		t.Errorf("releasing what has not begun: %v %+v\n%s", err, b, got)
 	}
 }
 
 func TestPrune(t *testing.T) {
-	in := "{\n  \"a\": {\n    \"0\": [\n      {\"name\": \"x\", \"date\": \"2018-01-01\"}, // x\n      {\"name\": \"y\", \"date\": \"2027-01-01\"},\n" +
-		"      {\"name\": \"z\", \"date\": \"2018-02-01\"},\n      {\"name\": \"z\", \"date\": \"2018-03-01\"}\n    ],\n    \"1\": {\"name\": \"x\", \"date\": \"2018-01-01\"}, // kept\n    \"2\": {\"name\": \"open\"}\n  }\n}\n"
-	want := "{\n  \"a\": {\n    \"0\": [\n      // x\n      {\"name\": \"y\", \"date\": \"2027-01-01\"}\n    ],\n    \"1\": {}, // kept\n    \"2\": {\"name\": \"open\"}\n  }\n}\n"
+	in := "{\n  \"a\": {\n    \"0\": [\n      {\"name\": \"x\", \"date\": \"2018-01-01\"}, // x\n" +
+		"      {\"name\": \"y\", \"date\": \"2027-01-01\"},\n" +
+		"      {\"name\": \"z\", \"date\": \"2018-02-01\"},\n      {\"name\": \"z\", \"date\": \"2018-03-01\"}\n    ],\n" +
+		"    \"1\": {\"name\": \"x\", \"date\": \"2018-01-01\"}, // kept\n    \"2\": {\"name\": \"open\"}\n  }\n}\n"
+	want := "{\n  \"a\": {\n    \"0\": [\n      // x\n      {\"name\": \"y\", \"date\": \"2027-01-01\"}\n    ],\n" +
+		"    \"1\": {}, // kept\n    \"2\": {\"name\": \"open\"}\n  }\n}\n"
 	got, old := pruned(t, in, at(t, "2026-01-01"))
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -219,7 +254,8 @@ func editKeeps(t testing.TB, before []byte, b booking.Booking) []byte {
 	t.Helper()
 	after, added, err := booking.Add(before, inParis(t), b)
 	if err != nil {
-		if errors.Is(err, booking.ErrBroken) || errors.Is(err, booking.ErrInvalid) || errors.As(err, new(*booking.EncodingError)) {
+		if errors.Is(err, booking.ErrBroken) || errors.Is(err, booking.ErrInvalid) ||
+			errors.As(err, new(*booking.EncodingError)) {
 			return nil
 		}
 		t.Fatalf("adding to %q: %v", before, err)
@@ -276,7 +312,8 @@ func TestEditsKeepEverythingElse(t *testing.T) {
 			case 2:
 				return fmt.Sprintf(`{"name":%s"%s","date":"2018-0%d-01",}`, space(), name.Draw(rt, "name"), serial%9+1)
 			}
-			return fmt.Sprintf(`{"name":"%s", "from": "2026-11-01", "date": "2026-12-01 %02d:00"%s}`, name.Draw(rt, "name"), serial%24, space())
+			return fmt.Sprintf(`{"name":"%s", "from": "2026-11-01", "date": "2026-12-01 %02d:00"%s}`, name.Draw(rt, "name"),
+				serial%24, space())
 		}
 		list := func(n int, element func(i int) string, open, closing string) string {
 			var b strings.Builder
@@ -301,11 +338,13 @@ func TestEditsKeepEverythingElse(t *testing.T) {
 			if rapid.Bool().Draw(rt, "list") {
 				return key + list(count.Draw(rt, "gpus"), func(int) string { return value() }, "[", "]")
 			}
-			return key + list(count.Draw(rt, "gpus"), func(i int) string { return fmt.Sprintf(`"%d":%s%s`, i, space(), value()) }, "{", "}")
+			return key + list(count.Draw(rt, "gpus"),
+				func(i int) string { return fmt.Sprintf(`"%d":%s%s`, i, space(), value()) }, "{", "}")
 		}
 		data := []byte(space() + list(count.Draw(rt, "hosts"), host, "{", "}") + space())
 		for range 3 {
-			b := gpu(fmt.Sprintf("h%d", rapid.IntRange(0, 3).Draw(rt, "host")), rapid.IntRange(0, 4).Draw(rt, "gpu"), "new", at(t, "2026-12-24"))
+			b := gpu(fmt.Sprintf("h%d", rapid.IntRange(0, 3).Draw(rt, "host")), rapid.IntRange(0, 4).Draw(rt, "gpu"), "new",
+				at(t, "2026-12-24"))
 			if rapid.IntRange(0, 5).Draw(rt, "whole") == 0 {
 				b.Target = booking.Target{All: true, Index: -1}
 			}
@@ -328,7 +367,8 @@ func TestEditsKeepEverythingElse(t *testing.T) {
 					rt.Fatalf("releasing %+v in %q: %v", b, rest, err)
 				}
 				for _, x := range parsed(t, string(released)).Bookings {
-					if x.ID == b.ID && x.Name == b.Name && (x.Until.IsZero() || x.Until.After(now)) && x.Until.Equal(b.Until) && x.From.Equal(b.From) && len(left.Bookings) == 1 {
+					if x.ID == b.ID && x.Name == b.Name && (x.Until.IsZero() || x.Until.After(now)) && x.Until.Equal(b.Until) &&
+						x.From.Equal(b.From) && len(left.Bookings) == 1 {
 						rt.Fatalf("%+v was not released in %q", x, released)
 					}
 				}
@@ -355,7 +395,9 @@ func BenchmarkParse1000(b *testing.B) {
 	for h := range 125 {
 		fmt.Fprintf(&s, "  \"gpu%03d\": [\n", h)
 		for i := range 8 {
-			fmt.Fprintf(&s, "    { \"name\": \"user%d\", \"date\": \"2026-12-%02d 10:00\", \"comment\": \"run %d\" }, // GPU %d\n", (h+i)%40, i+1, h, i)
+			fmt.Fprintf(&s,
+				"    { \"name\": \"user%d\", \"date\": \"2026-12-%02d 10:00\", \"comment\": \"run %d\" }, // GPU %d\n",
+				(h+i)%40, i+1, h, i)
 		}
 		s.WriteString("  ],\n")
 	}
@@ -393,7 +435,8 @@ func TestEditsWhereAHostIsThereTwice(t *testing.T) {
 	data := []byte(before)
 	for _, target := range []int{0, 1, 2, 7} {
 		for _, host := range []string{"a", "b"} {
-			next, added, err := booking.Add(data, inParis(t), booking.Booking{Host: host, Target: booking.Target{Index: target}, Name: "new"})
+			next, added, err := booking.Add(data, inParis(t),
+				booking.Booking{Host: host, Target: booking.Target{Index: target}, Name: "new"})
 			if err != nil || added[0].Host != host || added[0].Target.Index != target {
 				t.Fatalf("adding to %s %d: %v, %v\n%s", host, target, added, err, data)
 			}
@@ -440,42 +483,4 @@ func TestEndOfALineIsNotWithinAComment(t *testing.T) {
 	if plain := newIDs().ReplaceAllString(string(got), ""); err != nil || plain != before+", "+added+" /* a\nb */ ]}" {
 		t.Errorf("got %q, %v", plain, err)
 	}
-}
-
-// BenchmarkBook is one booking in a file that has 20,000.
-func BenchmarkBook(b *testing.B) {
-	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	text := `{"gpu01": {`
-	for i := range 1000 {
-		text += fmt.Sprintf("%q: [", fmt.Sprintf("MIG-%032d", i))
-		for j := range 20 {
-			text += fmt.Sprintf("{\"name\": \"name%05d\", \"from\": \"2026-12-%02d 10:00\", \"date\": \"2026-12-%02d 20:00\"},\n", i, j+1, j+1)
-		}
-		text += "],\n"
-	}
-	data := []byte(text + "}}")
-	b.Run("policy", func(b *testing.B) {
-		for b.Loop() {
-			p := booking.Policy{Login: "eva", Person: "eva", Now: now, Zone: time.UTC, FileZone: booking.Zone{Location: time.UTC}}
-			if _, err := p.Book(data, booking.Booking{Host: "gpu09", Target: booking.Target{Index: 0}, From: now, Until: now.Add(time.Hour)}); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("file", func(b *testing.B) {
-		for b.Loop() {
-			file := newFile(b)
-			if err := os.WriteFile(file, data, 0o644); err != nil {
-				b.Fatal(err)
-			}
-			f := booking.Open(file, booking.Zone{})
-			p := booking.Policy{Login: "eva", Person: "eva", Now: now, Zone: time.UTC, FileZone: booking.Zone{Location: time.UTC}}
-			if err := f.Update(b.Context(), testBy, func(data []byte) ([]byte, error) {
-				c, err := p.Book(data, booking.Booking{Host: "gpu09", Target: booking.Target{Index: 0}, From: now, Until: now.Add(time.Hour)})
-				return c.After, err
-			}); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
 }

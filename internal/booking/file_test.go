@@ -51,7 +51,8 @@ func TestFirstBookingsAtOnce(t *testing.T) {
 			if looks++; looks == moment {
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // f may hold the lock
 				defer cancel()
-				made = booking.Open(file, booking.Zone{}).Update(ctx, testBy, func([]byte) ([]byte, error) { return []byte(byHand), nil }) == nil
+				made = booking.Open(file, booking.Zone{}).Update(ctx, testBy,
+					func([]byte) ([]byte, error) { return []byte(byHand), nil }) == nil
 			}
 		})
 		if err := f.Update(t.Context(), testBy, addProgram); err != nil {
@@ -74,7 +75,8 @@ func TestGoroutinesShareAFile(t *testing.T) {
 		wg.Go(func() {
 			for k := range 5 {
 				if err := keepTrying(f, func(data []byte) ([]byte, error) {
-					next, _, err := booking.Add(data, booking.Zone{Location: time.UTC}, booking.Booking{Host: "a", Name: "x", Comment: fmt.Sprintf("%d-%d", i, k)})
+					next, _, err := booking.Add(data, booking.Zone{Location: time.UTC},
+						booking.Booking{Host: "a", Name: "x", Comment: fmt.Sprintf("%d-%d", i, k)})
 					return next, err
 				}); err != nil {
 					t.Error(err)
@@ -173,7 +175,8 @@ func TestTwoHandEdits(t *testing.T) {
 	tried := 0
 	if err := f.Update(context.Background(), testBy, func(data []byte) ([]byte, error) {
 		if tried++; tried == 2 {
-			if previous, err := os.ReadFile(beside(file, ".previous")); err != nil || !strings.Contains(string(previous), "first") {
+			if previous, err := os.ReadFile(beside(file, ".previous")); err != nil ||
+				!strings.Contains(string(previous), "first") {
 				t.Errorf("the first one's save: %q, %v", previous, err)
 			}
 		}
@@ -291,7 +294,8 @@ func TestUpdateKeepsLinkModeAndWhatWasThere(t *testing.T) {
 	if err := os.Symlink("real.json", file); err != nil {
 		t.Fatal(err)
 	}
-	if err := booking.Open(file, booking.Zone{}).Update(context.Background(), testBy, func([]byte) ([]byte, error) { return []byte(`{"a": []}`), nil }); err != nil {
+	if err := booking.Open(file, booking.Zone{}).Update(context.Background(), testBy,
+		func([]byte) ([]byte, error) { return []byte(`{"a": []}`), nil }); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(file)
@@ -317,7 +321,8 @@ func TestUpdateRefusesWhatIsNoFile(t *testing.T) {
 			if err := plant(filepath.Join(dir, name)); err != nil {
 				t.Fatal(err)
 			}
-			if err := booking.Open(filepath.Join(dir, "comments.json"), booking.Zone{}).Update(context.Background(), testBy, addProgram); err == nil {
+			if err := booking.Open(filepath.Join(dir, "comments.json"), booking.Zone{}).Update(context.Background(), testBy,
+				addProgram); err == nil {
 				t.Errorf("%s is a %s, and a booking was made", name, kind)
 			}
 		}
@@ -326,7 +331,8 @@ func TestUpdateRefusesWhatIsNoFile(t *testing.T) {
 	if err := os.Symlink("elsewhere", filepath.Join(dir, ".comments.json.lock")); err != nil {
 		t.Fatal(err)
 	}
-	if err := booking.Open(filepath.Join(dir, "comments.json"), booking.Zone{}).Update(context.Background(), testBy, addProgram); err == nil {
+	if err := booking.Open(filepath.Join(dir, "comments.json"), booking.Zone{}).Update(context.Background(), testBy,
+		addProgram); err == nil {
 		t.Error("a lock that is a symbolic link was followed")
 	}
 }
@@ -347,7 +353,8 @@ func TestDeleteVersusExtend(t *testing.T) {
 func TestUpdateReturnsTheErrorOfTheEdit(t *testing.T) {
 	file := newFile(t)
 	want := errors.New("no")
-	if err := booking.Open(file, booking.Zone{}).Update(context.Background(), testBy, func([]byte) ([]byte, error) { return nil, want }); !errors.Is(err, want) {
+	if err := booking.Open(file, booking.Zone{}).Update(context.Background(), testBy,
+		func([]byte) ([]byte, error) { return nil, want }); !errors.Is(err, want) {
 		t.Errorf("error %v", err)
 	}
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {

@@ -150,7 +150,9 @@ func makeBookings(file, name string, n int) error {
 	f := booking.Open(file, booking.Zone{})
 	for i := range n {
 		err := keepTrying(f, func(data []byte) ([]byte, error) {
-			next, _, err := booking.Add(data, booking.Zone{Location: time.UTC}, booking.Booking{Host: "a", Target: booking.Target{Index: i % 8}, Name: name, Comment: fmt.Sprintf("%s-%d", name, i)})
+			next, _, err := booking.Add(data, booking.Zone{Location: time.UTC},
+				booking.Booking{Host: "a", Target: booking.Target{Index: i % 8}, Name: name,
+					Comment: fmt.Sprintf("%s-%d", name, i)})
 			return next, err
 		})
 		if err != nil {
@@ -188,7 +190,8 @@ func wantBoth(t *testing.T, when, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := briefs(booking.Parse("c", data, booking.Zone{Location: time.UTC}, booking.Options{}), time.UTC), "a/0 program -..-\nb/0 hand -..-"; got != want {
+	c := booking.Parse("c", data, booking.Zone{}, booking.Options{})
+	if got, want := briefs(c, time.UTC), "a/0 program -..-\nb/0 hand -..-"; got != want {
 		t.Errorf("%s: got\n%s\nwant\n%s", when, got, want)
 	}
 }

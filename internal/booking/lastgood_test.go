@@ -53,7 +53,8 @@ func TestLoad(t *testing.T) {
 		{"half saved", write(`{"a": [{"name": "new"}, {"na`), all, "booking:syntax", true},
 		{"UTF-16", write("\xff\xfe{\x00"), all, "booking:encoding", true},
 		{"one comma missing", write(`{"a": [{"name": "new"} {"name": "y"}]}`), all, "booking:syntax", true},
-		{"one brace missing", write("{\"a\": [\n{\"name\": \"x\",\n{\"name\": \"y\"}],\n\"b\": {\"*\": {\"name\": \"z\"}}}"), all, "booking:syntax", true},
+		{"one brace missing", write("{\"a\": [\n{\"name\": \"x\",\n{\"name\": \"y\"}],\n\"b\": {\"*\": {\"name\": \"z\"}}}"),
+			all, "booking:syntax", true},
 		{"a place that is damaged", write(`{"a": [{"name": @ }, {"name": "new"}]}`), all, "booking:syntax", true},
 	} {
 		for _, copies := range []string{"both", "beside alone", "state alone"} {
@@ -77,7 +78,8 @@ func TestLoad(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if unkept := len(was.Problems) == 1 && was.Problems[0].Code == "booking:unkept"; unkept != (copies == "state alone") || !unkept && len(was.Problems) > 0 {
+				if unkept := len(was.Problems) == 1 &&
+					was.Problems[0].Code == "booking:unkept"; unkept != (copies == "state alone") || !unkept && len(was.Problems) > 0 {
 					t.Errorf("problems:\n%s", problems(was.Problems))
 				}
 				if copies == "beside alone" {
@@ -92,7 +94,8 @@ func TestLoad(t *testing.T) {
 					t.Errorf("got\n%s\nwant\n%s", got, tc.want)
 				}
 				c.Problems = slices.DeleteFunc(c.Problems, func(p snapshot.Problem) bool { return p.Code == "booking:unkept" })
-				if tc.code == "" && (len(c.Problems) > 0 || c.Broken) || tc.code != "" && (len(c.Problems) == 0 || c.Problems[0].Code != tc.code || !c.Broken) {
+				if tc.code == "" && (len(c.Problems) > 0 || c.Broken) || tc.code != "" &&
+					(len(c.Problems) == 0 || c.Problems[0].Code != tc.code || !c.Broken) {
 					t.Errorf("broken %v, problems:\n%s", c.Broken, problems(c.Problems))
 				}
 				if tc.stands != c.LastGood.Equal(now) || !tc.stands && !c.LastGood.IsZero() {
@@ -110,12 +113,14 @@ func TestLinkThatLeadsNowhere(t *testing.T) {
 		for _, copied := range []bool{true, false} {
 			dir, state := t.TempDir(), t.TempDir()
 			mounted, link := filepath.Join(dir, "nfs"), filepath.Join(dir, "data", "comments.json")
-			if err := errors.Join(os.Mkdir(mounted, 0o755), os.Mkdir(filepath.Dir(link), 0o755), os.Symlink("../nfs/real.json", link)); err != nil {
+			if err := errors.Join(os.Mkdir(mounted, 0o755), os.Mkdir(filepath.Dir(link), 0o755),
+				os.Symlink("../nfs/real.json", link)); err != nil {
 				t.Fatal(err)
 			}
 			write(good)(t, link)
 			if copied {
-				if _, err := booking.Load(link, state, booking.Zone{Location: time.UTC}, booking.Options{Now: at(t, friday)}); err != nil {
+				if _, err := booking.Load(link, state, booking.Zone{Location: time.UTC},
+					booking.Options{Now: at(t, friday)}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -133,11 +138,13 @@ func TestLinkThatLeadsNowhere(t *testing.T) {
 				t.Errorf("without %s: %v, and there are %v", missing, err, left)
 			}
 			var restorable *booking.RestorableError
-			if !errors.As(err, &restorable) || !errors.Is(err, booking.ErrBroken) || !strings.Contains(restorable.Hint, "mount ") {
+			if !errors.As(err, &restorable) || !errors.Is(err, booking.ErrBroken) ||
+				!strings.Contains(restorable.Hint, "mount ") {
 				t.Fatalf("without %s: %v", missing, err)
 			}
 			cal, err := booking.Load(link, state, booking.Zone{Location: time.UTC}, booking.Options{Now: at(t, friday)})
-			if err != nil || !cal.Broken || cal.Problems[0].Code != "booking:unreadable" || strings.Contains(cal.Problems[0].Message, dir) || len(cal.Bookings) == 1 != copied {
+			if err != nil || !cal.Broken || cal.Problems[0].Code != "booking:unreadable" ||
+				strings.Contains(cal.Problems[0].Message, dir) || len(cal.Bookings) == 1 != copied {
 				t.Errorf("without %s, copied %v: %v, %+v", missing, copied, err, cal)
 			}
 
@@ -159,7 +166,8 @@ func TestEmptyDirectoryAndTheGeneratorsCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(`{"a": [{"name": "x"}]}`)(t, file)
-	if _, err := booking.Load(file, state, booking.Zone{Location: time.UTC}, booking.Options{Now: at(t, friday)}); err != nil {
+	if _, err := booking.Load(file, state, booking.Zone{Location: time.UTC},
+		booking.Options{Now: at(t, friday)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(os.RemoveAll(filepath.Dir(file)), os.Mkdir(filepath.Dir(file), 0o755)); err != nil {
@@ -167,7 +175,8 @@ func TestEmptyDirectoryAndTheGeneratorsCopy(t *testing.T) {
 	}
 	err := booking.Open(file, booking.Zone{Location: time.UTC}).WithCopy(state).Update(t.Context(), testBy, addProgram)
 	var restorable *booking.RestorableError
-	if !errors.As(err, &restorable) || !strings.Contains(restorable.Hint, "cp "+filepath.Join(state, booking.LastGoodName)+" "+file+"; ") {
+	if !errors.As(err, &restorable) || !strings.Contains(restorable.Hint,
+		"cp "+filepath.Join(state, booking.LastGoodName)+" "+file+"; ") {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Lstat(file); err == nil {
@@ -191,7 +200,8 @@ func TestFileOfSomebodyElseIsNotQuoted(t *testing.T) {
 			dir := t.TempDir()
 			link, file := filepath.Join(dir, "comments.json"), filepath.Join(dir, "elsewhere")
 			write(content)(t, file)
-			if err := errors.Join(os.Symlink(file, link), os.Lchown(link, tc.linkOf, -1), os.Chown(file, tc.fileOf, -1)); err != nil {
+			if err := errors.Join(os.Symlink(file, link), os.Lchown(link, tc.linkOf, -1),
+				os.Chown(file, tc.fileOf, -1)); err != nil {
 				t.Fatal(err)
 			}
 			// The account of the test is root, whose own links are trusted, and so are those of nobody else.
@@ -269,7 +279,8 @@ func TestArchiveAndRecordReadEndsAsTheCalendar(t *testing.T) {
 	if err != nil || len(moved) != 1 || !moved[0].Until.Equal(noon.Add(-12*time.Hour)) {
 		t.Errorf("pruned %+v, %v", moved, err)
 	}
-	if err := f.Update(t.Context(), booking.By{"ada", noon}, func([]byte) ([]byte, error) { return []byte("{}"), nil }); err != nil {
+	if err := f.Update(t.Context(), booking.By{"ada", noon},
+		func([]byte) ([]byte, error) { return []byte("{}"), nil }); err != nil {
 		t.Fatal(err)
 	}
 	want := time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC)
@@ -376,7 +387,8 @@ func TestUpdateLeavesWhatIsBrokenAlone(t *testing.T) {
 				}
 			} else {
 				write(good)(t, file)
-				if _, err := booking.Load(file, t.TempDir(), booking.Zone{Location: time.UTC}, booking.Options{Now: time.Now()}); err != nil {
+				if _, err := booking.Load(file, t.TempDir(), booking.Zone{Location: time.UTC},
+					booking.Options{Now: time.Now()}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -389,7 +401,8 @@ func TestUpdateLeavesWhatIsBrokenAlone(t *testing.T) {
 			}
 			var restorable *booking.RestorableError
 			restore := beside(file, ".last-good") + " " + file
-			if !errors.As(err, &restorable) || !strings.Contains(restorable.Hint, ": cp "+restore+"; ") || strings.Contains(err.Error(), filepath.Dir(file)) {
+			if !errors.As(err, &restorable) || !strings.Contains(restorable.Hint, ": cp "+restore+"; ") ||
+				strings.Contains(err.Error(), filepath.Dir(file)) {
 				t.Errorf("%s: %v does not say how to restore it", name, err)
 			}
 			after, _ := os.ReadFile(file)
@@ -450,7 +463,8 @@ func TestIntact(t *testing.T) {
 		}
 		err := booking.Open(file, booking.Zone{}).Intact([]byte(tc.data))
 		var restorable *booking.RestorableError
-		if errors.Is(err, booking.ErrBroken) != tc.broken || errors.As(err, &restorable) != tc.restorable || !tc.broken && err != nil {
+		if errors.Is(err, booking.ErrBroken) != tc.broken || errors.As(err, &restorable) != tc.restorable || !tc.broken &&
+			err != nil {
 			t.Errorf("%s: %v", tc.name, err)
 		}
 	}

@@ -118,7 +118,8 @@ func TestLockReplacedAtAnyStep(t *testing.T) {
 				continue
 			}
 			data, readErr := os.ReadFile(file)
-			if err != nil || readErr != nil || strings.Count(string(data), `"first"`) != 1 || strings.Count(string(data), `"program"`) != 1 {
+			if err != nil || readErr != nil || strings.Count(string(data), `"first"`) != 1 ||
+				strings.Count(string(data), `"program"`) != 1 {
 				t.Errorf("replaced at step %d (%s): %v, %v\n%s", at, where, err, readErr, data)
 			}
 		}
@@ -143,7 +144,8 @@ func TestLockReplacedUnderWriters(t *testing.T) {
 			for k := range 12 {
 				comment := fmt.Sprintf("%d-%d", i, k)
 				err := keepTrying(f, func(data []byte) ([]byte, error) {
-					next, _, err := booking.Add(data, booking.Zone{Location: time.UTC}, booking.Booking{Host: "a", Name: "x", Comment: comment})
+					next, _, err := booking.Add(data, booking.Zone{Location: time.UTC},
+						booking.Booking{Host: "a", Name: "x", Comment: comment})
 					return next, err
 				})
 				if err == nil {
@@ -162,7 +164,8 @@ func TestLockReplacedUnderWriters(t *testing.T) {
 		for _, comment := range comments {
 			n++
 			if strings.Count(string(data), `"`+comment+`"`) != 1 {
-				t.Errorf("the booking %s was acknowledged, and is there %d times", comment, strings.Count(string(data), `"`+comment+`"`))
+				t.Errorf("the booking %s was acknowledged, and is there %d times", comment,
+					strings.Count(string(data), `"`+comment+`"`))
 			}
 		}
 	}
@@ -177,18 +180,25 @@ func TestTimesAreKept(t *testing.T) {
 	utc, paris := time.UTC, paris(t)
 	opts := booking.Options{Now: time.Date(2026, 11, 20, 12, 0, 0, 0, utc)}
 	for entry, want := range map[string]string{
-		`{"name":"eve",  "date": "2026-11-25 15:18"}`:                              `{"name":"eve",  "date": "2026-11-25 15:18 +00:00"}`,
-		`{"name":"eve",  "date": "2026-11-25"}`:                                    `{"name":"eve",  "date": "2026-11-26 00:00 +00:00"}`,
-		`{"name":"eve",  "date": "25.11.2026 15h18" /* rest */ }`:                  `{"name":"eve",  "date": "2026-11-25 15:18 +00:00" /* rest */ }`,
-		`{"name":"eve", "Date": "2026-11-25 15:18", "from": "2026-11-21 08:00"}`:   `{"name":"eve", "Date": "2026-11-25 15:18 +00:00", "from": "2026-11-21 08:00 +00:00"}`,
-		`{"name":"eve", "date": "2026-11-25 15:18Z", "from": "2026-11-21 08:00"}`:  `{"name":"eve", "date": "2026-11-25 15:18Z", "from": "2026-11-21 08:00 +00:00"}`,
-		`{"name":"eve", "date": "2026-11-20 12:30"}`:                               `{"name":"eve", "date": "2026-11-20 12:30 +00:00"}`, // over in Paris alone
-		`{"name":"eve", "date": "2026-11-25 15:18 +02:00"}`:                        "",
-		`{"name":"eve", "date": "2026-11-19 15:18"}`:                               "",
-		`{"name":"eve", "date": "never"}`:                                          "",
-		`{"name":"eve"}`:                                                           "",
-		`{"name":"eve", "date": "as long as it takes"}`:                            "",
-		`{"name":"eve", "date": "as long as it takes", "from": "2026-11-21 8:00"}`: `{"name":"eve", "date": "as long as it takes", "from": "2026-11-21 08:00 +00:00"}`,
+		`{"name":"eve",  "date": "2026-11-25 15:18"}`: `{"name":"eve",  "date": "2026-11-25 ` +
+			`15:18 +00:00"}`,
+		`{"name":"eve",  "date": "2026-11-25"}`: `{"name":"eve",  "date": "2026-11-26 ` +
+			`00:00 +00:00"}`,
+		`{"name":"eve",  "date": "25.11.2026 15h18" /* rest */ }`: `{"name":"eve",  "date": "2026-11-25 ` +
+			`15:18 +00:00" /* rest */ }`,
+		`{"name":"eve", "Date": "2026-11-25 15:18", "from": "2026-11-21 08:00"}`: `{"name":"eve", "Date": "2026-11-25 ` +
+			`15:18 +00:00", "from": "2026-11-21 08:00 +00:00"}`,
+		`{"name":"eve", "date": "2026-11-25 15:18Z", "from": "2026-11-21 08:00"}`: `{"name":"eve", "date": "2026-11-25 ` +
+			`15:18Z", "from": "2026-11-21 08:00 +00:00"}`,
+		`{"name":"eve", "date": "2026-11-20 12:30"}`: `{"name":"eve", "date": "2026-11-20 ` +
+			`12:30 +00:00"}`, // over in Paris alone
+		`{"name":"eve", "date": "2026-11-25 15:18 +02:00"}`: "",
+		`{"name":"eve", "date": "2026-11-19 15:18"}`:        "",
+		`{"name":"eve", "date": "never"}`:                   "",
+		`{"name":"eve"}`:                                    "",
+		`{"name":"eve", "date": "as long as it takes"}`:     "",
+		`{"name":"eve", "date": "as long as it takes", "from": "2026-11-21 8:00"}`: `{"name":"eve", "date": "as long as it ` +
+			`takes", "from": "2026-11-21 08:00 +00:00"}`,
 	} {
 		text := "// ours\n{ \"gpu01\": { \"0,1\": " + entry + ", }, }"
 		path := filepath.Join(t.TempDir(), "comments.json")
@@ -236,7 +246,8 @@ func TestWordsAreKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "comments.json")
 	book := func(f *booking.File, zone *time.Location, gpu int, from time.Time) {
 		t.Helper()
-		b := booking.Booking{Host: "gpu01", Target: booking.Target{Index: gpu}, Name: "eve", From: from, Until: from.Add(30 * time.Minute)}
+		b := booking.Booking{Host: "gpu01", Target: booking.Target{Index: gpu}, Name: "eve", From: from,
+			Until: from.Add(30 * time.Minute)}
 		err := f.Update(t.Context(), by, func(data []byte) ([]byte, error) {
 			next, _, err := booking.Add(data, booking.Zone{Location: zone}, b)
 			return next, err
@@ -274,7 +285,8 @@ func TestWordsAreKept(t *testing.T) {
 // with seconds, which takes the long way.
 func TestUsualDatesAreReadAsOthers(t *testing.T) {
 	const usual = "2026-11-20 18:05"
-	texts := []string{usual, "20.11.2026 18:00", "2026-11-2018:05", "2026-1-20 18:055", "2026-11-20T18:05", "1 May 2026 18:05"}
+	texts := []string{usual, "20.11.2026 18:00", "2026-11-2018:05", "2026-1-20 18:055", "2026-11-20T18:05",
+		"1 May 2026 18:05"}
 	for i := range usual {
 		for _, other := range "0-:. Tx" {
 			texts = append(texts, usual[:i]+string(other)+usual[i+1:])

@@ -118,7 +118,8 @@ func TestTimesAsPeopleSayThem(t *testing.T) {
 		"1.5 days": "2026-11-21 22:30", "this friday 18:00": "2026-11-20 18:00",
 		"Fr 18:00": "2026-11-20 18:00", "Montag um 9 Uhr": "2026-11-23 09:00", "heute 18:00": "2026-11-20 18:00",
 		"demain 18h": "2026-11-21 18:00", "lundi à 9h": "2026-11-23 09:00", "mañana 9:00": "2026-11-21 09:00",
-		"mar 18:00": "2026-11-24 18:00", "mar 24": "2027-03-25 00:00", "周五 18:00": "2026-11-20 18:00", "明日 9:00": "2026-11-21 09:00",
+		"mar 18:00": "2026-11-24 18:00", "mar 24": "2027-03-25 00:00", "周五 18:00": "2026-11-20 18:00",
+		"明日 9:00": "2026-11-21 09:00",
 
 		"next friday":       `!can mean two days: write "2026-11-27" or "2026-12-04"`,
 		"next monday 18:00": `!write "2026-11-23 18:00" or "2026-11-30 18:00"`,
@@ -136,7 +137,8 @@ func TestTimesAsPeopleSayThem(t *testing.T) {
 			t.Errorf("%q: %v, %v; want %s", said, got, err, want)
 		}
 	}
-	if _, _, err := booking.ParseMoment("tonight", now, paris(t)); err == nil || !strings.Contains(err.Error(), `write "today 18:00"`) {
+	if _, _, err := booking.ParseMoment("tonight", now, paris(t)); err == nil ||
+		!strings.Contains(err.Error(), `write "today 18:00"`) {
 		t.Errorf("a booking that begins tonight: %v", err)
 	}
 }
@@ -158,13 +160,15 @@ func TestNever(t *testing.T) {
 			t.Errorf("%q: %v, %q, %v", s, end, note, err)
 		}
 	}
-	if _, _, err := booking.ParseMoment("never", at(t, friday), paris(t)); err == nil || !strings.Contains(err.Error(), "is not a date") {
+	if _, _, err := booking.ParseMoment("never", at(t, friday), paris(t)); err == nil ||
+		!strings.Contains(err.Error(), "is not a date") {
 		t.Errorf("as a beginning: %v", err)
 	}
 }
 
 func TestYears(t *testing.T) {
-	for year, ok := range map[int]bool{booking.MinYear - 1: false, booking.MinYear: true, booking.MaxYear: true, booking.MaxYear + 1: false} {
+	for year, ok := range map[int]bool{booking.MinYear - 1: false, booking.MinYear: true, booking.MaxYear: true,
+		booking.MaxYear + 1: false} {
 		if _, _, err := booking.ParseMoment(fmt.Sprintf("%d-06-01", year), time.Time{}, time.UTC); (err == nil) != ok {
 			t.Errorf("%d: %v", year, err)
 		}
@@ -174,8 +178,10 @@ func TestYears(t *testing.T) {
 // A time of day that is over today means tomorrow, which is said.
 func TestMomentNotes(t *testing.T) {
 	zone, now := paris(t), at(t, friday)
-	for in, want := range map[string]string{"10:30": "tomorrow is meant", "09:00": "tomorrow is meant", "10:31": "", "midnight": "", "fri 10:00": "", "tomorrow 09:00": ""} {
-		if _, note, err := booking.ParseMoment(in, now, zone); err != nil || (note == "") != (want == "") || !strings.Contains(note, want) {
+	for in, want := range map[string]string{"10:30": "tomorrow is meant", "09:00": "tomorrow is meant", "10:31": "",
+		"midnight": "", "fri 10:00": "", "tomorrow 09:00": ""} {
+		if _, note, err := booking.ParseMoment(in, now, zone); err != nil || (note == "") != (want == "") ||
+			!strings.Contains(note, want) {
 			t.Errorf("%s: %q, %v", in, note, err)
 		}
 	}
@@ -194,7 +200,8 @@ func TestUntilCountsFromTheBeginning(t *testing.T) {
 	if got, _, err = booking.ParseUntil("48h", from, now, zone); err != nil || !got.Equal(at(t, "2027-03-29 19:00")) {
 		t.Errorf("48 hours over a change of clocks: %v, %v", got, err)
 	}
-	if _, _, err = booking.ParseUntil("2026-12-01", from, now, zone); err == nil || !strings.Contains(err.Error(), "before the beginning") {
+	if _, _, err = booking.ParseUntil("2026-12-01", from, now, zone); err == nil ||
+		!strings.Contains(err.Error(), "before the beginning") {
 		t.Errorf("an end before the beginning: %v", err)
 	}
 }
@@ -258,7 +265,8 @@ func TestClockChanges(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || got.UTC().Format(time.RFC3339) != tc.want || (note == "") != (tc.note == "") || !strings.Contains(note, tc.note) {
+		if err != nil || got.UTC().Format(time.RFC3339) != tc.want || (note == "") != (tc.note == "") ||
+			!strings.Contains(note, tc.note) {
 			t.Errorf("%s %s: %v %q %v, want %s", tc.zone, tc.in, got.UTC(), note, err, tc.want)
 		}
 	}
@@ -267,13 +275,15 @@ func TestClockChanges(t *testing.T) {
 func TestDurations(t *testing.T) {
 	for in, want := range map[string]time.Duration{
 		"3d": 72 * time.Hour, "2d 6h": 54 * time.Hour, "5h": 5 * time.Hour, " 1d 1h ": 25 * time.Hour, "2w": 336 * time.Hour,
-		"45m": 45 * time.Minute, "45 min": 45 * time.Minute, "+1H": time.Hour, "2 days": 48 * time.Hour, "1w1d1h1m": 193*time.Hour + time.Minute,
+		"45m": 45 * time.Minute, "45 min": 45 * time.Minute, "+1H": time.Hour, "2 days": 48 * time.Hour,
+		"1w1d1h1m": 193*time.Hour + time.Minute,
 	} {
 		if got, err := booking.ParseDuration(in); err != nil || got != want {
 			t.Errorf("%q: %v, %v, want %v", in, got, err, want)
 		}
 	}
-	for _, in := range []string{"", "d", "0d", "3", "3y", "-1d", "1h1d", "1d1d", "1.5m", "1.555h", "1.5w", "1d x", "999999h", "9999d", "++1d"} {
+	for _, in := range []string{"", "d", "0d", "3", "3y", "-1d", "1h1d", "1d1d", "1.5m", "1.555h", "1.5w", "1d x",
+		"999999h", "9999d", "++1d"} {
 		if got, err := booking.ParseDuration(in); err == nil {
 			t.Errorf("%q: %v, want an error", in, got)
 		}
@@ -287,7 +297,8 @@ func TestDescribe(t *testing.T) {
 		{"", "2026-11-20 11:15", "Fri 20 Nov 10:30 → Fri 20 Nov 11:15 CET (45 min)"},
 		{"2026-12-31 18:00", "2027-01-02 19:30", "Thu 31 Dec 18:00 → Sat 2 Jan 2027 19:30 CET (2 d 1 h)"},
 		{"2026-10-24 18:00", "2026-10-26 18:00", "Sat 24 Oct 18:00 CEST → Mon 26 Oct 18:00 CET (2 d)"},
-		{"2026-10-25", "2026-10-25 23:00", "Sun 25 Oct 00:00 CEST → Sun 25 Oct 23:00 CET (24 h)"},      // the day has 25 hours
+		{"2026-10-25", "2026-10-25 23:00",
+			"Sun 25 Oct 00:00 CEST → Sun 25 Oct 23:00 CET (24 h)"}, // the day has 25 hours
 		{"2026-03-28 18:00", "2026-03-30 18:00", "Sat 28 Mar 18:00 CET → Mon 30 Mar 18:00 CEST (2 d)"}, // 47 hours
 		{"2026-11-21 18:00", "", "Sat 21 Nov 18:00 CET → open end"},
 		{"", "2026-11-19 18:00", "until Thu 19 Nov 18:00 CET"},
@@ -305,8 +316,11 @@ func TestDescribe(t *testing.T) {
 		}
 	}
 	for d, want := range map[time.Duration]string{
-		time.Minute: "1 min", time.Hour: "1 h", 61 * time.Minute: "1 h 1 min", 24 * time.Hour: "1 d", 25 * time.Hour: "1 d 1 h",
-		0: "less than 1 min", 59 * time.Second: "less than 1 min", -90 * time.Minute: "1 h 30 min", 49 * time.Hour: "2 d 1 h", 48*time.Hour + time.Minute: "2 d",
+		time.Minute: "1 min", time.Hour: "1 h", 61 * time.Minute: "1 h 1 min", 24 * time.Hour: "1 d",
+		25 * time.Hour: "1 d 1 h",
+		0:              "less than 1 min", 59 * time.Second: "less than 1 min", -90 * time.Minute: "1 h 30 min",
+		49 * time.Hour:             "2 d 1 h",
+		48*time.Hour + time.Minute: "2 d",
 	} {
 		if got := booking.Length(d); got != want {
 			t.Errorf("%v: %q, want %q", d, got, want)
@@ -315,7 +329,8 @@ func TestDescribe(t *testing.T) {
 }
 
 func FuzzMoment(f *testing.F) {
-	for _, s := range []string{"2026-12-01 18:00", "fri 18:00", "2d 6h", "1.12.2026", "noon", "2026-10-25 02:30 CET", "2026-03-29T02:30"} {
+	for _, s := range []string{"2026-12-01 18:00", "fri 18:00", "2d 6h", "1.12.2026", "noon", "2026-10-25 02:30 CET",
+		"2026-03-29T02:30"} {
 		f.Add(s, int64(1795170600))
 	}
 	zone := paris(f)
@@ -379,7 +394,8 @@ func TestTimesWithOffsets(t *testing.T) {
 			}
 			for _, other := range []*time.Location{time.UTC, paris(t)} {
 				c := booking.Parse("c", data, booking.Zone{Location: other}, booking.Options{})
-				if len(c.Problems) > 0 || len(c.Bookings) != 1 || !c.Bookings[0].From.Equal(b.From) || !c.Bookings[0].Until.Equal(until) {
+				if len(c.Problems) > 0 || len(c.Bookings) != 1 || !c.Bookings[0].From.Equal(b.From) ||
+					!c.Bookings[0].Until.Equal(until) {
 					t.Errorf("%s, %v, read in %s: %+v, %v\n%s", name, until, other, c.Bookings, c.Problems, data)
 				}
 			}

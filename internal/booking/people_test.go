@@ -12,13 +12,16 @@ import (
 )
 
 func TestAliases(t *testing.T) {
-	aliases, found := booking.ParseAliases([]byte("\xef\xbb\xbf# login, other, who\r\nalovelace,ada.l+,Ada\r\n\r\nghopper,Grace # of compilers\r\nlonely\r\nghopper,Gracie\r\nzo\u00eb,Zo\u00eb\r\n"))
-	for in, want := range map[string]string{"ALovelace": "Ada", "ada.l": "Ada", "ada.l+": "Ada", " ada ": "Ada", "ghopper": "Gracie", "alan": "alan", "ZOË": "Zoë"} {
+	aliases, found := booking.ParseAliases([]byte("\xef\xbb\xbf# login, other, who\r\nalovelace,ada.l+,Ada\r\n\r\n" +
+		"ghopper,Grace # of compilers\r\nlonely\r\nghopper,Gracie\r\nzo\u00eb,Zo\u00eb\r\n"))
+	for in, want := range map[string]string{"ALovelace": "Ada", "ada.l": "Ada", "ada.l+": "Ada", " ada ": "Ada",
+		"ghopper": "Gracie", "alan": "alan", "ZOË": "Zoë"} {
 		if got := aliases.Canonical(in); got != want {
 			t.Errorf("%q is %q, want %q", in, got, want)
 		}
 	}
-	if len(found) != 2 || found[0].Line != 5 || found[1].Line != 6 || !strings.Contains(found[1].Message, `was "Grace" in line 4`) {
+	if len(found) != 2 || found[0].Line != 5 || found[1].Line != 6 ||
+		!strings.Contains(found[1].Message, `was "Grace" in line 4`) {
 		t.Errorf("problems:\n%s", problems(found))
 	}
 	if got := (booking.Aliases)(nil).Canonical("x"); got != "x" {
@@ -39,8 +42,10 @@ func TestAliasesInAnEncodingThatIsNotRead(t *testing.T) {
 
 func TestAliasesInBookings(t *testing.T) {
 	aliases, _ := booking.ParseAliases([]byte("alovelace,Ada"))
-	c := booking.Parse("c", []byte(`{"a": [[{"name": "ALovelace", "date": "2026-12-01"}, {"name": "ada"}]]}`), inParis(t), booking.Options{Aliases: aliases})
-	if len(c.Bookings) != 2 || c.Bookings[0].Name != "Ada" || c.Bookings[0].Written != "ALovelace" || c.Bookings[1].Name != "Ada" {
+	c := booking.Parse("c", []byte(`{"a": [[{"name": "ALovelace", "date": "2026-12-01"}, {"name": "ada"}]]}`), inParis(t),
+		booking.Options{Aliases: aliases})
+	if len(c.Bookings) != 2 || c.Bookings[0].Name != "Ada" || c.Bookings[0].Written != "ALovelace" ||
+		c.Bookings[1].Name != "Ada" {
 		t.Errorf("%+v", c.Bookings)
 	}
 	if len(c.Problems) != 0 {
@@ -62,29 +67,41 @@ func TestMine(t *testing.T) {
 func TestConflicts(t *testing.T) {
 	c := parsed(t, `{"a": {
 		"0": [{"name": "x", "date": "2026-12-01 10:00", "id": "x0"}, {"name": "me", "from": "2026-12-02", "id": "me0"}],
-		"GPU-000000aa-0000-4000-8000-000000000000": {"name": "y", "from": "2026-12-01 10:00", "date": "2026-12-05", "id": "ya"},
+		"GPU-000000aa-0000-4000-8000-000000000000":
+			{"name": "y", "from": "2026-12-01 10:00", "date": "2026-12-05", "id": "ya"},
 		"*": {"kind": "maintenance", "from": "2027-01-01", "date": "2027-01-01", "id": "m"}},
 		"b": [{"name": "z"}]}`)
 	if c.Broken || len(c.Bookings) != 5 {
 		t.Fatalf("problems:\n%s", problems(c.Problems))
 	}
-	fleet := booking.Fleet{Hosts: map[string]booking.KnownHost{"a": {UUIDs: map[string]int{"GPU-000000aa-0000-4000-8000-000000000000": 1}}},
+	fleet := booking.Fleet{Hosts: map[string]booking.KnownHost{
+		"a": {UUIDs: map[string]int{"GPU-000000aa-0000-4000-8000-000000000000": 1}}},
 		Cards: map[string]int{"a/x0": 5}} // its GPU was number 0 when it was booked
 	for _, tc := range []struct {
 		name   string
 		wanted booking.Booking
 		want   string
 	}{
-		{"touching ends", booking.Booking{Host: "a", Target: booking.Target{Index: 5}, Name: "new", From: at(t, "2026-12-01 10:00"), Until: at(t, "2026-12-02")}, ""},
-		{"the number that its card had", booking.Booking{Host: "a", Target: booking.Target{Index: 0}, Name: "new", From: at(t, "2026-12-01 09:59:59"), Until: at(t, "2026-12-02")}, ""},
-		{"a second inside", booking.Booking{Host: "a", Target: booking.Target{Index: 5}, Name: "new", From: at(t, "2026-12-01 09:59:59"), Until: at(t, "2026-12-02")}, "x0"},
-		{"one's own", booking.Booking{Host: "a", Target: booking.Target{Index: 0}, Name: "ME", From: at(t, "2026-12-03"), Until: at(t, "2026-12-09")}, ""},
-		{"UUID and index", booking.Booking{Host: "a", Target: booking.Target{Index: 1}, Name: "new", Until: at(t, "2026-12-02")}, "ya"},
-		{"UUID with a wrong letter", booking.Booking{Host: "a", Target: booking.Target{UUID: "GPU-000000ab-0000-4000-8000-000000000000", Index: -1}, Name: "new", Until: at(t, "2026-12-02")}, "ya"},
-		{"another GPU", booking.Booking{Host: "a", Target: booking.Target{Index: 2}, Name: "new", Until: at(t, "2026-12-02")}, ""},
+		{"touching ends", booking.Booking{Host: "a", Target: booking.Target{Index: 5}, Name: "new",
+			From: at(t, "2026-12-01 10:00"), Until: at(t, "2026-12-02")}, ""},
+		{"the number that its card had", booking.Booking{Host: "a", Target: booking.Target{Index: 0}, Name: "new",
+			From: at(t, "2026-12-01 09:59:59"), Until: at(t, "2026-12-02")}, ""},
+		{"a second inside", booking.Booking{Host: "a", Target: booking.Target{Index: 5}, Name: "new",
+			From: at(t, "2026-12-01 09:59:59"), Until: at(t, "2026-12-02")}, "x0"},
+		{"one's own", booking.Booking{Host: "a", Target: booking.Target{Index: 0}, Name: "ME", From: at(t, "2026-12-03"),
+			Until: at(t, "2026-12-09")}, ""},
+		{"UUID and index", booking.Booking{Host: "a", Target: booking.Target{Index: 1}, Name: "new",
+			Until: at(t, "2026-12-02")}, "ya"},
+		{"UUID with a wrong letter", booking.Booking{Host: "a",
+			Target: booking.Target{UUID: "GPU-000000ab-0000-4000-8000-000000000000", Index: -1}, Name: "new",
+			Until: at(t, "2026-12-02")}, "ya"},
+		{"another GPU", booking.Booking{Host: "a", Target: booking.Target{Index: 2}, Name: "new", Until: at(t, "2026-12-02")},
+			""},
 		{"whole host, for ever", booking.Booking{Host: "a", Target: booking.Target{All: true}, Name: "new"}, "x0 ya me0 m"},
-		{"maintenance, even one's own time", booking.Booking{Host: "a", Target: booking.Target{Index: 7}, Name: "me", From: at(t, "2027-01-01 12:00"), Until: at(t, "2027-02-01")}, "m"},
-		{"itself", booking.Booking{ID: "x0", Host: "a", Target: booking.Target{Index: 0}, Name: "new", Until: at(t, "2026-12-01")}, ""},
+		{"maintenance, even one's own time", booking.Booking{Host: "a", Target: booking.Target{Index: 7}, Name: "me",
+			From: at(t, "2027-01-01 12:00"), Until: at(t, "2027-02-01")}, "m"},
+		{"itself", booking.Booking{ID: "x0", Host: "a", Target: booking.Target{Index: 0}, Name: "new",
+			Until: at(t, "2026-12-01")}, ""},
 	} {
 		var ids []string
 		for _, b := range booking.Conflicts(c, tc.wanted, booking.Others, fleet) {
@@ -99,17 +116,25 @@ func TestConflicts(t *testing.T) {
 // TestSlicesDoNotConflict: two slices of one GPU are two things, and the GPU is
 // both of them.
 func TestSlicesDoNotConflict(t *testing.T) {
-	c := parsed(t, `{"a": {"MIG-00000001-0000-4000-8000-000000000000": {"name": "x", "id": "slice"}, "GPU-000000aa-0000-4000-8000-000000000000": {"name": "y", "id": "gpu"}, "2": {"name": "z", "id": "other"}}}`)
-	fleet := booking.Fleet{Hosts: map[string]booking.KnownHost{"a": {UUIDs: map[string]int{"GPU-000000aa-0000-4000-8000-000000000000": 1, "MIG-00000001-0000-4000-8000-000000000000": 1, "MIG-00000002-0000-4000-8000-000000000000": 1}}}}
+	c := parsed(t,
+		`{"a": {"MIG-00000001-0000-4000-8000-000000000000": {"name": "x", "id": "slice"}, `+
+			`"GPU-000000aa-0000-4000-8000-000000000000": {"name": "y", "id": "gpu"}, "2": {"name": "z", "id": "other"}}}`)
+	fleet := booking.Fleet{Hosts: map[string]booking.KnownHost{"a": {UUIDs: map[string]int{
+		"GPU-000000aa-0000-4000-8000-000000000000": 1,
+		"MIG-00000001-0000-4000-8000-000000000000": 1, "MIG-00000002-0000-4000-8000-000000000000": 1,
+	}}}}
 	for _, tc := range []struct {
 		wanted booking.Target
 		want   string
 	}{
-		{booking.Target{UUID: "MIG-00000001-0000-4000-8000-000000000000", Index: -1}, "slice gpu"}, {booking.Target{UUID: "MIG-00000002-0000-4000-8000-000000000000", Index: -1}, "gpu"},
-		{booking.Target{Index: 1}, "slice gpu"}, {booking.Target{UUID: "GPU-000000aa-0000-4000-8000-000000000000", Index: -1}, "slice gpu"}, {booking.Target{Index: 2}, "other"},
+		{booking.Target{UUID: "MIG-00000001-0000-4000-8000-000000000000", Index: -1},
+			"slice gpu"}, {booking.Target{UUID: "MIG-00000002-0000-4000-8000-000000000000", Index: -1}, "gpu"},
+		{booking.Target{Index: 1}, "slice gpu"}, {booking.Target{UUID: "GPU-000000aa-0000-4000-8000-000000000000", Index: -1},
+			"slice gpu"}, {booking.Target{Index: 2}, "other"},
 	} {
 		var ids []string
-		for _, b := range booking.Conflicts(c, booking.Booking{Host: "a", Target: tc.wanted, Name: "new"}, booking.Others, fleet) {
+		for _, b := range booking.Conflicts(c, booking.Booking{Host: "a", Target: tc.wanted, Name: "new"}, booking.Others,
+			fleet) {
 			ids = append(ids, b.ID)
 		}
 		slices.Sort(ids)
@@ -122,7 +147,9 @@ func TestSlicesDoNotConflict(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	now := at(t, friday)
-	c := parsed(t, `{"a": {"0": {"name": "me", "date": "2026-11-22"}, "1": {"name": "me", "from": "2026-11-25"}, "2": {"name": "me", "date": "2026-11-19"}, "3": {"name": "you"}, "9": {"kind": "maintenance", "name": "me"}}}`)
+	c := parsed(t,
+		`{"a": {"0": {"name": "me", "date": "2026-11-22"}, "1": {"name": "me", "from": "2026-11-25"}, "2": {"name": "me", `+
+			`"date": "2026-11-19"}, "3": {"name": "you"}, "9": {"kind": "maintenance", "name": "me"}}}`)
 	l := booking.Limits{MaxGPUs: 2, MaxDuration: 48 * time.Hour, MaxAhead: 30 * 24 * time.Hour}
 	b := func(host string, index int, from, until string) booking.Booking {
 		b := booking.Booking{Host: host, Target: booking.Target{Index: index, All: index < 0}, Name: "Me", From: at(t, from)}
@@ -139,12 +166,14 @@ func TestLimits(t *testing.T) {
 	}{
 		{"fine", []booking.Booking{b("a", 4, friday, "2026-11-22 10:30")}, ""},
 		{"one too many", []booking.Booking{b("a", 4, friday, "2026-11-21"), b("a", 5, friday, "2026-11-21")}, "3 GPUs"},
-		{"when the first is over", []booking.Booking{b("a", 4, "2026-11-23", "2026-11-24"), b("a", 5, "2026-11-23", "2026-11-24")}, ""},
+		{"when the first is over", []booking.Booking{b("a", 4, "2026-11-23", "2026-11-24"),
+			b("a", 5, "2026-11-23", "2026-11-24")}, ""},
 		{"whole host", []booking.Booking{b("b", -1, "2026-11-23", "2026-11-24")}, "8 GPUs"},
 		{"too long", []booking.Booking{b("a", 4, friday, "2026-11-22 10:31")}, "2 d"},
 		{"open end", []booking.Booking{b("a", 4, friday, "")}, "without an end"},
 		{"too far ahead", []booking.Booking{b("a", 4, "2026-12-25", "2026-12-26")}, "ahead"},
-		{"maintenance", []booking.Booking{{Host: "a", Target: booking.Target{All: true}, Name: "me", Kind: booking.Maintenance}}, ""},
+		{"maintenance", []booking.Booking{{Host: "a", Target: booking.Target{All: true}, Name: "me",
+			Kind: booking.Maintenance}}, ""},
 	} {
 		err := l.Check(c, tc.wanted, now, eight)
 		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
@@ -157,15 +186,22 @@ func TestLimits(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	c := parsed(t, `{"gpu01": [{}, {"name": "x"}, {"name": "y", "date": "2018-01-01"}], "gpu02.example.org": [{"name": "x"}],
-		"gpu04": [{"name": "x"}], "gpu03": {"GPU-000000aa-0000-4000-8000-000000000000": {"name": "x"}, "GPU-000000bb-0000-4000-8000-000000000000": {"name": "x"}, "GPU-000000ab-0000-4000-8000-000000000000": {"name": "y"}, "*": {"name": "x"}}, "gpu05": {"63": {"name": "x"}}}`)
-	found := booking.Check(c, booking.Fleet{Hosts: map[string]booking.KnownHost{"gpu01": {GPUs: 1}, "gpu02": {GPUs: 8}, "gpu03": {UUIDs: map[string]int{"GPU-000000aa-0000-4000-8000-000000000000": 0}}, "gpu05": {}}}, at(t, friday))
+	c := parsed(t, `{"gpu01": [{}, {"name": "x"}, {"name": "y", "date": "2018-01-01"}], "gpu02.example.org": `+
+		`[{"name": "x"}],
+		"gpu04": [{"name": "x"}], "gpu03": {"GPU-000000aa-0000-4000-8000-000000000000": {"name": "x"}, `+
+		`"GPU-000000bb-0000-4000-8000-000000000000": {"name": "x"}, `+
+		`"GPU-000000ab-0000-4000-8000-000000000000": {"name": "y"}, "*": {"name": "x"}}, "gpu05": {"63": {"name": "x"}}}`)
+	found := booking.Check(c, booking.Fleet{Hosts: map[string]booking.KnownHost{"gpu01": {GPUs: 1}, "gpu02": {GPUs: 8},
+		"gpu03": {UUIDs: map[string]int{"GPU-000000aa-0000-4000-8000-000000000000": 0}}, "gpu05": {}}}, at(t, friday))
 	got := problems(found)
 	want := []string{
 		`1:16 booking:unknown-gpu "x" books GPU 1 of "gpu01", which has 1, counted from 0`,
 		`1:91 booking:unknown-host "x" books the host "gpu02.example.org", which does not exist: did you mean "gpu02"?`,
-		`2:142 booking:unknown-gpu "x" books GPU-000000bb-0000-4000-8000-000000000000, which is not in "gpu03": it may have been moved or replaced`,
-		`2:201 booking:unknown-gpu "y" books GPU-000000ab-0000-4000-8000-000000000000, which is not in "gpu03": write GPU-000000aa-0000-4000-8000-000000000000; until it is corrected, the GPU GPU-000000aa-0000-4000-8000-000000000000 of gpu03 counts as booked by "?"`,
+		`2:142 booking:unknown-gpu "x" books GPU-000000bb-0000-4000-8000-000000000000, which is not in "gpu03": it may ` +
+			`have been moved or replaced`,
+		`2:201 booking:unknown-gpu "y" books GPU-000000ab-0000-4000-8000-000000000000, which is not in "gpu03": write ` +
+			`GPU-000000aa-0000-4000-8000-000000000000; until it is corrected, the GPU ` +
+			`GPU-000000aa-0000-4000-8000-000000000000 of gpu03 counts as booked by "?"`,
 		`2:13 booking:unknown-host "x" books the host "gpu04", which does not exist: did you mean "gpu01"?`,
 	}
 	for _, w := range want {
@@ -186,7 +222,8 @@ func TestCheck(t *testing.T) {
 // A host is proposed for a name with two wrong letters, and none for a name with three.
 func TestSimilarHost(t *testing.T) {
 	known := booking.Fleet{Hosts: map[string]booking.KnownHost{"node-a.example": {}, "node-b.example": {}}}
-	for name, want := range map[string]string{"node-b": "node-b.example", "nude-bb.example": "node-b.example", "nude-xx.example": ""} {
+	for name, want := range map[string]string{"node-b": "node-b.example", "nude-bb.example": "node-b.example",
+		"nude-xx.example": ""} {
 		if got := known.Near(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
@@ -198,7 +235,8 @@ func TestCheckIsBounded(t *testing.T) {
 	if got := booking.Check(cal, booking.Fleet{}, at(t, friday)); len(got) != booking.MaxProblems {
 		t.Errorf("%d problems", len(got))
 	}
-	if _, got := booking.ParseAliases([]byte(strings.Repeat("lonely\n", booking.MaxProblems+1))); len(got) != booking.MaxProblems {
+	if _, got := booking.ParseAliases([]byte(strings.Repeat("lonely\n",
+		booking.MaxProblems+1))); len(got) != booking.MaxProblems {
 		t.Errorf("%d problems of aliases", len(got))
 	}
 }
@@ -216,7 +254,8 @@ func TestAliasesAreBounded(t *testing.T) {
 }
 
 func TestTeams(t *testing.T) {
-	file := []byte("\xef\xbb\xbf# people\r\nmsmith,Mira\r\n@vision: msmith, tomas # since May\r\n@nobody:\r\n\"@robots\", eva, MIRA\r\n@vision: tomas, kai\r\n@: x\r\n  @two words: kai\r\n")
+	file := []byte("\xef\xbb\xbf# people\r\nmsmith,Mira\r\n@vision: msmith, tomas # since May\r\n@nobody:\r\n" +
+		"\"@robots\", eva, MIRA\r\n@vision: tomas, kai\r\n@: x\r\n  @two words: kai\r\n")
 	teams, found := booking.ParseTeams(file)
 	want := map[string][]string{"vision": {"Mira", "tomas", "kai"}, "robots": {"eva", "Mira"}, "two words": {"kai"}}
 	if !reflect.DeepEqual(teams, want) {
@@ -240,7 +279,8 @@ func TestTeamsAreBounded(t *testing.T) {
 	for i := range most + 5 {
 		b.WriteString("@t" + strings.Repeat("x", i/100) + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + ": a\n")
 	}
-	if teams, found := booking.ParseTeams([]byte(b.String())); len(teams) > most || len(teams) < most/2 && len(found) == 0 {
+	if teams, found := booking.ParseTeams([]byte(b.String())); len(teams) > most || len(teams) < most/2 &&
+		len(found) == 0 {
 		t.Errorf("%d teams, problems:\n%s", len(teams), problems(found))
 	}
 }
@@ -301,9 +341,11 @@ func TestContacts(t *testing.T) {
 
 func TestContactsThatAreNotRead(t *testing.T) {
 	for name, text := range map[string]string{
-		"no columns": "ada,ada@lab.example\n", "another column": "login,name,email\nada,Ada,ada@lab.example\n", "too large": strings.Repeat("#", booking.MaxAliasBytes+1), "another encoding": "\xff\xfea\x00",
+		"no columns": "ada,ada@lab.example\n", "another column": "login,name,email\nada,Ada,ada@lab.example\n",
+		"too large": strings.Repeat("#", booking.MaxAliasBytes+1), "another encoding": "\xff\xfea\x00",
 	} {
-		if got, problems := booking.ParseContacts([]byte(text), nil); len(got) != 0 || len(problems) != 1 || problems[0].Line != 1 {
+		if got, problems := booking.ParseContacts([]byte(text), nil); len(got) != 0 || len(problems) != 1 ||
+			problems[0].Line != 1 {
 			t.Errorf("%s: %v, %+v", name, got, problems)
 		}
 	}

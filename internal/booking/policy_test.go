@@ -3,6 +3,7 @@ package booking_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -27,9 +28,11 @@ func TestPolicy(t *testing.T) {
 		"1": {"name": "ada", "date": "2026-11-30", "id": "ada1"},
 		"2": {"kind": "maintenance", "name": "ops", "date": "2026-11-30", "id": "ops2"},
 		"3": {"name": "kai", "by": "ada", "date": "2026-11-30", "id": "kai3"},
-		"4": [{"name": "ada", "date": "2026-11-22", "id": "ada4"}, {"name": "bob", "from": "2026-11-23", "date": "2026-11-30", "id": "bob4"}]},
+		"4": [{"name": "ada", "date": "2026-11-22", "id": "ada4"},
+			{"name": "bob", "from": "2026-11-23", "date": "2026-11-30", "id": "bob4"}]},
 		"b": {"*": {"name": "ada", "date": "2026-11-30", "id": "adab"}}}`)
-	book := func(host string, kind booking.Kind, targets ...booking.Target) func(*booking.Policy, []byte) (booking.Change, error) {
+	type edit func(*booking.Policy, []byte) (booking.Change, error)
+	book := func(host string, kind booking.Kind, targets ...booking.Target) edit {
 		return func(p *booking.Policy, data []byte) (booking.Change, error) {
 			from, until, _, err := p.Times("", "1d")
 			if err != nil {
@@ -59,11 +62,13 @@ func TestPolicy(t *testing.T) {
 		{name: "somebody else's, with force", change: book("a", booking.Reserved, gpu(0)), force: true, over: "bob0"},
 		{name: "one of two is taken", change: book("a", booking.Reserved, gpu(7), gpu(0)), reason: booking.Taken},
 		{name: "the same once more", change: book("a", booking.Reserved, gpu(1)), reason: booking.Already},
-		{name: "by the UUID of the same GPU", change: book("a", booking.Reserved, booking.Target{UUID: "GPU-00000001-0000-4000-8000-000000000000", Index: -1}), reason: booking.Already},
+		{name: "by the UUID of the same GPU", change: book("a", booking.Reserved,
+			booking.Target{UUID: "GPU-00000001-0000-4000-8000-000000000000", Index: -1}), reason: booking.Already},
 		{name: "a GPU of one's own host", change: book("b", booking.Reserved, gpu(0))},
 		{name: "under maintenance", change: book("a", booking.Reserved, gpu(2)), reason: booking.Taken},
 		{name: "maintenance over bookings", change: book("a", booking.Maintenance, all), over: "bob0 ops2 kai3"},
-		{name: "more GPUs than allowed", change: book("c", booking.Reserved, gpu(0), gpu(1), gpu(2)), reason: booking.OverLimit},
+		{name: "more GPUs than allowed", change: book("c", booking.Reserved, gpu(0), gpu(1), gpu(2)),
+			reason: booking.OverLimit},
 		{name: "an extension", change: extend("ada1", "1d")},
 		{name: "an extension of what one made for somebody", change: extend("a:3", "1d")},
 		{name: "an extension into somebody's booking", change: extend("ada4", "2d"), reason: booking.Taken},
@@ -77,8 +82,10 @@ func TestPolicy(t *testing.T) {
 		{name: "a release of nothing", change: release("a:9"), reason: booking.NoBooking},
 		{name: "a release of what is no place", change: release("a:x"), reason: booking.BadPlace},
 	} {
-		p := &booking.Policy{Login: "ada", Person: "ada", Force: tc.force, Now: now, Zone: paris(t), FileZone: inParis(t), Limits: booking.Limits{MaxGPUs: 5},
-			Fleet: booking.Fleet{Hosts: map[string]booking.KnownHost{"a": {GPUs: 8, UUIDs: map[string]int{"GPU-00000001-0000-4000-8000-000000000000": 1}}}}}
+		p := &booking.Policy{Login: "ada", Person: "ada", Force: tc.force, Now: now, Zone: paris(t), FileZone: inParis(t),
+			Limits: booking.Limits{MaxGPUs: 5},
+			Fleet: booking.Fleet{Hosts: map[string]booking.KnownHost{"a": {GPUs: 8,
+				UUIDs: map[string]int{"GPU-00000001-0000-4000-8000-000000000000": 1}}}}}
 		c, err := tc.change(p, file)
 		var r *booking.Refusal
 		if tc.reason != "" {
@@ -99,14 +106,16 @@ func TestPolicy(t *testing.T) {
 
 func TestNobodyBooks(t *testing.T) {
 	p := booking.Policy{Login: "ada", Person: booking.Unreadable, Now: at(t, friday), Zone: paris(t), FileZone: inParis(t)}
-	if _, err := p.Book(nil, gpu("a", 0, "", time.Time{})); !errors.Is(err, booking.ErrInvalid) || !strings.Contains(err.Error(), `"?" is no name`) {
+	if _, err := p.Book(nil, gpu("a", 0, "", time.Time{})); !errors.Is(err, booking.ErrInvalid) ||
+		!strings.Contains(err.Error(), `"?" is no name`) {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestPolicyNames(t *testing.T) {
 	p := &booking.Policy{Login: "ada", Person: "bob", Written: "bob.unix", Now: at(t, friday), Zone: time.UTC}
-	wanted := booking.Booking{Host: "a", Target: booking.Target{Index: 0}, Until: at(t, friday).Add(time.Hour), Kind: booking.Reserved}
+	wanted := booking.Booking{Host: "a", Target: booking.Target{Index: 0}, Until: at(t, friday).Add(time.Hour),
+		Kind: booking.Reserved}
 	given := []booking.Booking{wanted}
 	c, err := p.Book(nil, given...)
 	if given[0] != wanted {
@@ -124,7 +133,8 @@ func TestPolicyNames(t *testing.T) {
 
 // policyOf is ada's policy for a file on Friday at 10:30:40.
 func policyOf(t *testing.T) *booking.Policy {
-	return &booking.Policy{Login: "ada", Person: "ada", Now: at(t, friday).Add(40 * time.Second), Zone: paris(t), FileZone: inParis(t)}
+	return &booking.Policy{Login: "ada", Person: "ada", Now: at(t, friday).Add(40 * time.Second), Zone: paris(t),
+		FileZone: inParis(t)}
 }
 
 func TestPolicyMarksWhatIsForced(t *testing.T) {
@@ -132,7 +142,8 @@ func TestPolicyMarksWhatIsForced(t *testing.T) {
 	p := policyOf(t)
 	p.Force = true
 	for gpu, forced := range []bool{true, false} {
-		c, err := p.Book(file, booking.Booking{Host: "a", Target: booking.Target{Index: gpu}, From: p.Now, Until: at(t, "2026-11-21")})
+		c, err := p.Book(file, booking.Booking{Host: "a", Target: booking.Target{Index: gpu}, From: p.Now,
+			Until: at(t, "2026-11-21")})
 		if err != nil || c.Done[0].Forced != forced || (c.Done[0].By == "ada") != forced {
 			t.Errorf("GPU %d: %+v, %v", gpu, c.Done, err)
 		}
@@ -154,7 +165,8 @@ func TestPolicyBeginsNow(t *testing.T) {
 		}
 	}
 	later := at(t, "2026-11-23 10:00:30")
-	if c, err := p.Book(file, booking.Booking{Host: "a", Target: booking.Target{Index: 0}, From: later, Until: later.Add(time.Hour)}); err != nil || !c.Done[0].From.Equal(later) {
+	if c, err := p.Book(file, booking.Booking{Host: "a", Target: booking.Target{Index: 0}, From: later,
+		Until: later.Add(time.Hour)}); err != nil || !c.Done[0].From.Equal(later) {
 		t.Errorf("one that begins later: %+v, %v", c.Done, err)
 	}
 	for from, assumed := range map[string]int{"": 0, "2026-11-20 10:30": 0, "09:00": 1} {
@@ -169,17 +181,20 @@ func TestPolicyBeginsNow(t *testing.T) {
 
 func TestPolicyForOwnBookings(t *testing.T) {
 	file := []byte(`{"a": {
-		"0": [{"name": "ada", "date": "2026-11-30", "id": "ada0", "forced": true}, {"name": "bob", "date": "2026-11-25", "id": "bob0"}],
+		"0": [{"name": "ada", "date": "2026-11-30", "id": "ada0", "forced": true},
+			{"name": "bob", "date": "2026-11-25", "id": "bob0"}],
 		"1": {"name": "ada", "id": "ada1"}, "2": {"name": "ada", "date": "2026-11-30", "id": "ada2"}}}`)
 	p := policyOf(t)
-	if c, _, err := p.Extend(file, "ada0", "1d"); err != nil || len(c.Over) > 0 || !c.Done[0].Until.Equal(at(t, "2026-12-02")) {
+	if c, _, err := p.Extend(file, "ada0", "1d"); err != nil || len(c.Over) > 0 ||
+		!c.Done[0].Until.Equal(at(t, "2026-12-02")) {
 		t.Errorf("extending where another booking overlaps with the time before: %+v, %v", c, err)
 	}
 	var r *booking.Refusal
 	if _, _, err := p.Extend(file, "ada1", "1d"); !errors.As(err, &r) || r.Reason != booking.BadEnd {
 		t.Errorf("extending an open end by a day: %v", err)
 	}
-	if c, _, err := p.Extend(file, "ada0", fmt.Sprintf("%d-06-01", booking.MaxYear)); !errors.Is(err, booking.ErrInvalid) || string(c.After) != string(file) {
+	if c, _, err := p.Extend(file, "ada0", fmt.Sprintf("%d-06-01",
+		booking.MaxYear)); !errors.Is(err, booking.ErrInvalid) || string(c.After) != string(file) {
 		t.Errorf("extending to a year that is too late: %+v, %v", c, err)
 	}
 	if _, _, err := p.Extend(file, "a", "1d"); !errors.As(err, &r) || r.Reason != booking.NoBooking {
@@ -194,7 +209,8 @@ func TestPolicyForOwnBookings(t *testing.T) {
 	if c, err := p.Release(file, "ada2", "a"); err != nil || len(c.Done) != 3 {
 		t.Errorf("releasing one booking, and everything on its host: %+v, %v", c.Done, err)
 	}
-	c, err := p.Book(file, booking.Booking{Host: "a", Target: booking.Target{Index: 2}, From: p.Now, Until: at(t, "2026-11-21"), Kind: booking.Maintenance})
+	c, err := p.Book(file, booking.Booking{Host: "a", Target: booking.Target{Index: 2}, From: p.Now,
+		Until: at(t, "2026-11-21"), Kind: booking.Maintenance})
 	if err != nil || c.Done[0].Kind != booking.Maintenance {
 		t.Errorf("maintenance of a GPU that one has booked: %+v, %v", c.Done, err)
 	}
@@ -203,11 +219,13 @@ func TestPolicyForOwnBookings(t *testing.T) {
 // An ID that a command printed names the booking until it is over, also one that was written by hand.
 func TestIDsStay(t *testing.T) {
 	p := policyOf(t)
-	booked, err := p.Book(nil, booking.Booking{Host: "a", Target: booking.Target{Index: 1}, Until: at(t, "2026-11-25 10:00")})
+	booked, err := p.Book(nil, booking.Booking{Host: "a", Target: booking.Target{Index: 1},
+		Until: at(t, "2026-11-25 10:00")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	byHand := []byte(`{"a": {"1": {"name": "ada", "date": "2026-11-25 10:00"}, "2": {"name": "ada", "date": "2026-11-25 10:00"}}}`)
+	byHand := []byte(`{"a": {"1": {"name": "ada", "date": "2026-11-25 10:00"}, "2": {"name": "ada", "date": "2026-11-25 ` +
+		`10:00"}}}`)
 	for what, file := range map[string][]byte{"booked": booked.After, "by hand": byHand} {
 		id := p.Read(file).Bookings[0].ID
 		for range 2 {
@@ -224,7 +242,8 @@ func TestIDsStay(t *testing.T) {
 		if _, err := p.Release(released.After, id); !errors.Is(err, booking.ErrOver) {
 			t.Errorf("%s: releasing %s twice: %v", what, id, err)
 		}
-		again, err := p.Book(released.After, booking.Booking{Host: "a", Target: booking.Target{Index: 1}, Until: at(t, "2026-11-25 10:00")})
+		again, err := p.Book(released.After, booking.Booking{Host: "a", Target: booking.Target{Index: 1},
+			Until: at(t, "2026-11-25 10:00")})
 		if err != nil || again.Done[0].ID == id {
 			t.Errorf("%s: the same booking once more: %+v, %v", what, again.Done, err)
 		}
@@ -241,7 +260,9 @@ func TestAnIDOfTwoBookings(t *testing.T) {
 	var r *booking.Refusal
 	first, second := cal.Bookings[0].ID, cal.Bookings[1].ID
 	_, err := p.Release(file, "i")
-	if !errors.As(err, &r) || r.Reason != booking.Ambiguous || !strings.Contains(err.Error(), "a:0 for ada (line 1) is "+first) || !strings.Contains(err.Error(), "a:1 for ada (line 2) is "+second) {
+	if !errors.As(err, &r) || r.Reason != booking.Ambiguous ||
+		!strings.Contains(err.Error(), "a:0 for ada (line 1) is "+first) ||
+		!strings.Contains(err.Error(), "a:1 for ada (line 2) is "+second) {
 		t.Errorf("releasing the id of both: %v", err)
 	}
 	for gpu, id := range map[int]string{0: first, 1: second} {
@@ -259,8 +280,10 @@ func TestEntriesForSeveralGPUs(t *testing.T) {
 		file, which string
 		left        string
 	}{
-		"one of two":                  {`{"a": {"0,1": {"name": "ada", "date": "2026-11-25 10:00"}}}`, "a:1", "a/0 ada 2026-11-25 10:00"},
-		"one of a range":              {`{"a": {"0-2": [{"name": "ada"}, {"name": "ada", "from": "2026-12-01", "id": "i"}]}}`, "a:1", "a/0 ada; a/0 ada; a/1 ada; a/2 ada; a/2 ada"},
+		"one of two": {`{"a": {"0,1": {"name": "ada", "date": "2026-11-25 10:00"}}}`, "a:1",
+			"a/0 ada 2026-11-25 10:00"},
+		"one of a range": {`{"a": {"0-2": [{"name": "ada"}, {"name": "ada", "from": "2026-12-01", "id": "i"}]}}`,
+			"a:1", "a/0 ada; a/0 ada; a/1 ada; a/2 ada; a/2 ada"},
 		"all":                         {`{"a": {"0,1": {"name": "ada", "id": "i"}}}`, "i", ""},
 		"all by their places":         {`{"a": {"0,1": {"name": "ada", "id": "i"}}}`, "a:0,1", ""},
 		"the host":                    {`{"a": {"name": "ada"}}`, "a", ""},
@@ -291,15 +314,18 @@ func TestEntriesForSeveralGPUs(t *testing.T) {
 		}
 	}
 	p := policyOf(t)
-	if _, _, err := p.Extend([]byte(`{"a": [{"name": "ada", "from": "2026-12-02", "date": "2026-12-01"}]}`), "a:0", "2026-12-24"); !errors.Is(err, booking.ErrInvalid) || !strings.Contains(err.Error(), "line 1, column 8") {
+	if _, _, err := p.Extend([]byte(`{"a": [{"name": "ada", "from": "2026-12-02", "date": "2026-12-01"}]}`), "a:0",
+		"2026-12-24"); !errors.Is(err, booking.ErrInvalid) || !strings.Contains(err.Error(), "line 1, column 8") {
 		t.Errorf("extending what cannot be read: %v", err)
 	}
 	for file, want := range map[string]string{
 		`{"a": {"name": "bob", "date": "2026-11-19 10:00"}}`:          "a/* bob",
 		`{"a": {"0,1": {"name": "bob", "date": "2026-11-19 10:00"}}}`: "a/0 bob; a/1 bob",
 	} {
-		c, err := p.Book([]byte(file), booking.Booking{Host: "a", Target: booking.Target{Index: 1}, Until: at(t, "2026-11-25 10:00")})
-		if err != nil || !strings.Contains(string(c.After), `"name": "bob", "date": "2026-11-19 10:00"`) || p.Read(c.After).Problems != nil {
+		c, err := p.Book([]byte(file), booking.Booking{Host: "a", Target: booking.Target{Index: 1},
+			Until: at(t, "2026-11-25 10:00")})
+		if err != nil || !strings.Contains(string(c.After), `"name": "bob", "date": "2026-11-19 10:00"`) ||
+			p.Read(c.After).Problems != nil {
 			t.Errorf("booking beside %s, which is over: %v\n%s", want, err, c.After)
 		}
 	}
@@ -354,14 +380,17 @@ func TestPolicyOverRunning(t *testing.T) {
 		{name: "a second job in the place of the first", shown: []booking.Job{bob}, now: []booking.Job{second}, refuse: true},
 		{name: "a second job of the same person, shown", shown: []booking.Job{bob, second}, now: []booking.Job{second, bob}},
 		{name: "a start measured anew", shown: []booking.Job{bob}, now: []booking.Job{drifted}},
-		{name: "the number of a process that has ended", shown: []booking.Job{bob}, now: []booking.Job{restarted}, refuse: true},
+		{name: "the number of a process that has ended", shown: []booking.Job{bob}, now: []booking.Job{restarted},
+			refuse: true},
 		{name: "another unknown user", shown: []booking.Job{root}, now: []booking.Job{root, otherRoot}, refuse: true},
-		{name: "two processes of which nothing is known", shown: []booking.Job{{Place: "a:0"}}, now: []booking.Job{{Place: "a:0"}, {Place: "a:0"}}, refuse: true},
+		{name: "two processes of which nothing is known", shown: []booking.Job{{Place: "a:0"}},
+			now: []booking.Job{{Place: "a:0"}, {Place: "a:0"}}, refuse: true},
 		{name: "many", shown: crowd[:listed], now: crowd[:listed]},
 		{name: "more than are listed", shown: crowd, now: crowd, refuse: true},
 	} {
 		p := policyOf(t)
-		p.OverRunning, p.Force, p.Running = booking.Consent(tc.shown), tc.force, func(booking.Booking) []booking.Job { return tc.now }
+		p.OverRunning, p.Force = booking.Consent(tc.shown), tc.force
+		p.Running = func(booking.Booking) []booking.Job { return tc.now }
 		c, err := p.Book(nil, booking.Booking{Host: "a", From: p.Now, Until: at(t, "2026-11-21")})
 		var r *booking.Refusal
 		if tc.refuse {
@@ -379,14 +408,59 @@ func TestPolicyOverRunning(t *testing.T) {
 	if n := len(booking.Consent(crowd)); n > 11<<10 {
 		t.Errorf("a form would have to hold %d bytes", n)
 	}
-	for _, damaged := range []string{"yes", booking.Consent([]booking.Job{bob})[1:], booking.Consent([]booking.Job{bob}) + "AA", "now"} {
+	for _, damaged := range []string{"yes", booking.Consent([]booking.Job{bob})[1:],
+		booking.Consent([]booking.Job{bob}) + "AA", "now"} {
 		p := policyOf(t)
 		p.OverRunning, p.Running = damaged, func(booking.Booking) []booking.Job { return []booking.Job{bob} }
 		if _, err := p.Book(nil, booking.Booking{Host: "a", From: p.Now, Until: at(t, "2026-11-21")}); err == nil {
 			t.Errorf("%q is a yes", damaged)
 		}
 	}
-	if list := booking.ByUser([]booking.Job{second, unknown, drifted, root, otherRoot}); len(list) != 3 || list[0].Memory != 2000 || !list[0].Since.Equal(drifted.Since) || list[1] != unknown {
+	if list := booking.ByUser([]booking.Job{second, unknown, drifted, root, otherRoot}); len(list) != 3 ||
+		list[0].Memory != 2000 || !list[0].Since.Equal(drifted.Since) || list[1] != unknown {
 		t.Errorf("for people to read: %+v", list)
 	}
+}
+
+// BenchmarkBook is one booking in a file that has 20,000.
+func BenchmarkBook(b *testing.B) {
+	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	text := `{"gpu01": {`
+	for i := range 1000 {
+		text += fmt.Sprintf("%q: [", fmt.Sprintf("MIG-%032d", i))
+		for j := range 20 {
+			text += fmt.Sprintf("{\"name\": \"name%05d\", \"from\": \"2026-12-%02d 10:00\", \"date\": \"2026-12-%02d "+
+				"20:00\"},\n", i, j+1, j+1)
+		}
+		text += "],\n"
+	}
+	data := []byte(text + "}}")
+	b.Run("policy", func(b *testing.B) {
+		for b.Loop() {
+			p := booking.Policy{Login: "eva", Person: "eva", Now: now, Zone: time.UTC,
+				FileZone: booking.Zone{Location: time.UTC}}
+			if _, err := p.Book(data, booking.Booking{Host: "gpu09", Target: booking.Target{Index: 0}, From: now,
+				Until: now.Add(time.Hour)}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("file", func(b *testing.B) {
+		for b.Loop() {
+			file := newFile(b)
+			if err := os.WriteFile(file, data, 0o644); err != nil {
+				b.Fatal(err)
+			}
+			f := booking.Open(file, booking.Zone{})
+			p := booking.Policy{Login: "eva", Person: "eva", Now: now, Zone: time.UTC,
+				FileZone: booking.Zone{Location: time.UTC}}
+			if err := f.Update(b.Context(), testBy, func(data []byte) ([]byte, error) {
+				c, err := p.Book(data, booking.Booking{Host: "gpu09", Target: booking.Target{Index: 0}, From: now,
+					Until: now.Add(time.Hour)})
+				return c.After, err
+			}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }

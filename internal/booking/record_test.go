@@ -34,7 +34,8 @@ type recordTest struct {
 
 func newRecordTest(t *testing.T) *recordTest {
 	file := newFile(t)
-	return &recordTest{t, file, filepath.Join(filepath.Dir(file), "bookings.log"), booking.Open(file, booking.Zone{}), testBy.At}
+	return &recordTest{t, file, filepath.Join(filepath.Dir(file), "bookings.log"), booking.Open(file, booking.Zone{}),
+		testBy.At}
 }
 
 func (r *recordTest) change(who string, edit func(data []byte) ([]byte, error)) {
@@ -47,7 +48,9 @@ func (r *recordTest) change(who string, edit func(data []byte) ([]byte, error)) 
 func (r *recordTest) book(who string, gpu int, hours int) (id string) {
 	r.t.Helper()
 	r.change(who, func(data []byte) ([]byte, error) {
-		next, added, err := booking.Add(data, booking.Zone{}, booking.Booking{Host: "a", Target: booking.Target{Index: gpu}, Name: who, From: r.now, Until: r.now.Add(time.Duration(hours) * time.Hour), Comment: "it's mine"})
+		next, added, err := booking.Add(data, booking.Zone{},
+			booking.Booking{Host: "a", Target: booking.Target{Index: gpu}, Name: who, From: r.now,
+				Until: r.now.Add(time.Duration(hours) * time.Hour), Comment: "it's mine"})
 		if err == nil {
 			id = added[0].ID
 		}
@@ -91,7 +94,9 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 	later := r.now.Add(72 * time.Hour)
 	var z string
 	r.change("ada", func(data []byte) ([]byte, error) {
-		next, added, err := booking.Add(data, booking.Zone{}, booking.Booking{Host: "a", Target: booking.Target{All: true}, Name: "ada", From: later, Until: later.Add(time.Hour), Kind: booking.Maintenance})
+		next, added, err := booking.Add(data, booking.Zone{},
+			booking.Booking{Host: "a", Target: booking.Target{All: true}, Name: "ada", From: later, Until: later.Add(time.Hour),
+				Kind: booking.Maintenance})
 		z = added[0].ID
 		return next, err
 	})
@@ -104,7 +109,8 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 	if old, _, err := r.f.Prune(t.Context(), booking.By{Name: "root", At: r.now}, r.now); err != nil || len(old) != 2 {
 		t.Errorf("pruned %v, %v", old, err)
 	}
-	want := "ada booked a:0 ada\nbob booked a:1 bob\nada changed a:0 ada\neva released a:1 bob\nada booked a:* ada\nada released a:* ada"
+	want := "ada booked a:0 ada\nbob booked a:1 bob\nada changed a:0 ada\neva released a:1 bob\nada booked a:* ada\n" +
+		"ada released a:* ada"
 	if got := recorded(r.f); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -139,9 +145,12 @@ func TestBookingsOverwrittenByHand(t *testing.T) {
 		t.Fatalf("got %s, want %s", got, want)
 	}
 	problems := r.f.Load(r.opts()).Problems
-	want := `the booking of "ada" for GPU 0 of a is gone from the file, and was not released: it was booked by "ada" on 2026-11-20 10:00 UTC, for Fri 20 Nov 10:00 → Sat 21 Nov 10:00 UTC (1 d). ` +
-		`To put it back: gpuboard book a:0 --until 2026-11-21T10:00:00Z --name ada --comment 'it'\''s mine'; or to agree: gpuboard release `
-	if len(problems) != 2 || problems[0].Code != "booking:vanished" || problems[0].Host != "a" || *problems[0].GPU != 0 || !strings.HasPrefix(problems[0].Message, want) {
+	want := `the booking of "ada" for GPU 0 of a is gone from the file, and was not released: it was booked by "ada" on ` +
+		`2026-11-20 10:00 UTC, for Fri 20 Nov 10:00 → Sat 21 Nov 10:00 UTC (1 d). ` +
+		`To put it back: gpuboard book a:0 --until 2026-11-21T10:00:00Z --name ada --comment 'it'\''s mine'; or to agree: ` +
+		`gpuboard release `
+	if len(problems) != 2 || problems[0].Code != "booking:vanished" || problems[0].Host != "a" || *problems[0].GPU != 0 ||
+		!strings.HasPrefix(problems[0].Message, want) {
 		t.Errorf("got\n%+v\nwant\n%s", problems, want)
 	}
 	// Said until it is over, or until somebody agrees, or puts it back.
@@ -149,7 +158,8 @@ func TestBookingsOverwrittenByHand(t *testing.T) {
 	if err := r.f.RecordReleases(context.Background(), booking.By{Name: "bob", At: r.now}, gone[1:]); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.vanished(); got != "a:0 ada" || !strings.HasSuffix(recorded(r.f), "bob released a:1 bob") || gone[1].ID != bob {
+	if got := r.vanished(); got != "a:0 ada" || !strings.HasSuffix(recorded(r.f), "bob released a:1 bob") ||
+		gone[1].ID != bob {
 		t.Errorf("after bob agreed: %s\n%s", got, recorded(r.f))
 	}
 	r.now = r.now.Add(time.Hour)
@@ -173,8 +183,10 @@ func TestChangedByHandIsNotVanished(t *testing.T) {
 		file string
 		gone bool
 	}{
-		"shorter":                   {`{"a": [{"name": "ada", "from": "2026-11-20 10:00", "date": "2026-11-20 11:00"}]}`, false},
-		"over":                      {`{"a": [{"name": "ada", "from": "2026-11-20 10:00", "date": "2026-11-20 10:05"}]}`, false},
+		"shorter": {`{"a": [{"name": "ada", "from": "2026-11-20 10:00", "date": "2026-11-20 11:00"}]}`,
+			false},
+		"over": {`{"a": [{"name": "ada", "from": "2026-11-20 10:00", "date": "2026-11-20 10:05"}]}`,
+			false},
 		"longer":                    {`{"a": [{"name": "ada", "date": "2026-12-20 11:00"}]}`, false},
 		"open":                      {`{"a": [{"name": "Ada"}]}`, false},
 		"so that it cannot be read": {`{"a": [{"nme": "ada", "date": "2026-11-21 10:00"}]}`, false},
@@ -186,8 +198,9 @@ func TestChangedByHandIsNotVanished(t *testing.T) {
 		"another host":              {`{"b": [{"name": "ada"}]}`, true},
 		"another time":              {`{"a": [{"name": "ada", "from": "2027-01-01", "date": "2027-01-02"}]}`, true},
 		"maintenance":               {`{"a": [{"name": "ada", "kind": "maintenance"}]}`, true},
-		"an older one":              {`{"a": [{"name": "ada", "from": "2026-11-20 08:00", "date": "2026-11-20 10:10"}]}`, true},
-		"none":                      {`{}`, true},
+		"an older one": {`{"a": [{"name": "ada", "from": "2026-11-20 08:00", "date": "2026-11-20 10:10"}]}`,
+			true},
+		"none": {`{}`, true},
 	} {
 		r := newRecordTest(t)
 		r.now = r.now.Add(-2 * time.Hour)
@@ -210,7 +223,8 @@ const full = 1 << 20
 func TestRecordIsBoundedAndMends(t *testing.T) {
 	r := newRecordTest(t)
 	path := r.record
-	lines := strings.Repeat(`{"at":"2026-11-20T10:00:00Z","by":"x","action":"booked","id":"`+strings.Repeat("i", 40)+`","host":"z","gpu":"0","name":"x"}`+"\n", full/120)
+	lines := strings.Repeat(`{"at":"2026-11-20T10:00:00Z","by":"x","action":"booked","id":"`+strings.Repeat("i",
+		40)+`","host":"z","gpu":"0","name":"x"}`+"\n", full/120)
 	write(lines+strings.Repeat("x", full/2))(t, path)
 	r.book("ada", 0, 24)
 	info, err := os.Stat(path)
@@ -226,7 +240,8 @@ func TestRecordIsBoundedAndMends(t *testing.T) {
 	}
 	write(string(torn)+`{"at":"2026-11-20T10:00:00Z","by":"x","act`)(t, path)
 	r.book("bob", 1, 24)
-	for _, junk := range []string{"null", "[]", `{"host":"../etc","gpu":"0","id":"j"}`, `{"host":"a","gpu":"x","id":"j"}`, `{"host":"a","gpu":"0","id":"` + strings.Repeat("j", 9999) + `"}`} {
+	for _, junk := range []string{"null", "[]", `{"host":"../etc","gpu":"0","id":"j"}`, `{"host":"a","gpu":"x","id":"j"}`,
+		`{"host":"a","gpu":"0","id":"` + strings.Repeat("j", 9999) + `"}`} {
 		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -235,14 +250,16 @@ func TestRecordIsBoundedAndMends(t *testing.T) {
 		f.Close()
 	}
 	r.book("eva", 2, 24)
-	if got, want := recorded(r.f), "ada booked a:0 ada\nbob booked a:1 bob\neva booked a:2 eva"; !strings.HasSuffix(got, "x booked z:0 x\n"+want) {
+	if got, want := recorded(r.f), "ada booked a:0 ada\nbob booked a:1 bob\neva booked a:2 eva"; !strings.HasSuffix(got,
+		"x booked z:0 x\n"+want) {
 		t.Errorf("got\n…%s\nwant\n%s", got[max(0, len(got)-200):], want)
 	}
 	// Of very many that vanished some are named.
 	const named = 100
 	for i := range named + 10 {
 		r.change("ada", func(data []byte) ([]byte, error) {
-			next, _, err := booking.Add(data, booking.Zone{}, booking.Booking{Host: fmt.Sprintf("h%d", i), Name: "ada", Comment: strings.Repeat("é", 600)})
+			next, _, err := booking.Add(data, booking.Zone{},
+				booking.Booking{Host: fmt.Sprintf("h%d", i), Name: "ada", Comment: strings.Repeat("é", 600)})
 			return next, err
 		})
 	}
@@ -296,7 +313,8 @@ func TestNoChangeWithoutARecord(t *testing.T) {
 func TestVanishedNamesTheGPU(t *testing.T) {
 	r := newRecordTest(t)
 	write("{}")(t, r.file)
-	for _, target := range []booking.Target{{All: true, Index: -1}, {UUID: "GPU-000000ab-0000-4000-8000-000000000000", Index: -1}, {Index: 2}} {
+	for _, target := range []booking.Target{{All: true, Index: -1},
+		{UUID: "GPU-000000ab-0000-4000-8000-000000000000", Index: -1}, {Index: 2}} {
 		r.change("ada", func(data []byte) ([]byte, error) {
 			next, _, err := booking.Add(data, booking.Zone{}, booking.Booking{Host: "a", Target: target, Name: "ada"})
 			return next, err
@@ -328,8 +346,9 @@ func TestRecordIsBesideTheFile(t *testing.T) {
 			t.Errorf("the record of %s is not %s: %v", file, want, err)
 		}
 	}
-	good := booking.Entry{Host: "a", GPU: "0", ID: strings.Repeat("i", booking.MaxIDBytes), Name: strings.Repeat("n", booking.MaxNameBytes),
-		By: strings.Repeat("b", booking.MaxNameBytes), Comment: strings.Repeat("c", booking.MaxCommentBytes)}
+	good := booking.Entry{Host: "a", GPU: "0", ID: strings.Repeat("i", booking.MaxIDBytes),
+		Name: strings.Repeat("n", booking.MaxNameBytes),
+		By:   strings.Repeat("b", booking.MaxNameBytes), Comment: strings.Repeat("c", booking.MaxCommentBytes)}
 	if _, ok := good.Booking(); !ok {
 		t.Error("an entry whose texts are as long as they may be counts for nothing")
 	}

@@ -85,7 +85,8 @@ func TestTargetCovers(t *testing.T) {
 		want   bool
 	}{
 		{booking.Target{All: true, Index: -1}, 3, "GPU-00000001-0000-4000-8000-000000000000", true},
-		{booking.Target{UUID: "GPU-00000001-0000-4000-8000-000000000000", Index: -1}, 3, "GPU-00000001-0000-4000-8000-000000000000", true},
+		{booking.Target{UUID: "GPU-00000001-0000-4000-8000-000000000000", Index: -1}, 3,
+			"GPU-00000001-0000-4000-8000-000000000000", true},
 		{booking.Target{UUID: "GPU-00000001-0000-4000-8000-000000000000", Index: 3}, 3, "GPU-2", false},
 		{booking.Target{Index: 3}, 3, "GPU-00000001-0000-4000-8000-000000000000", true},
 		{booking.Target{Index: 3}, 2, "", false},
@@ -160,7 +161,8 @@ func TestHostKeysThatMeanSomethingElse(t *testing.T) {
 		{"gpu01:0,1", entry, "gpu01:0 eve, gpu01:1 eve", `write { "gpu01": { "0,1": … } }`},
 		{"gpu01:0-2", entry, "gpu01:0 eve, gpu01:1 eve, gpu01:2 eve", `{ "0,1,2": … }`},
 		{"gpu01:*", list, "gpu01 eve", "is read as gpu01:*: write"},
-		{"gpu01:GPU-00000000-0000-4000-8000-0000000000AA", entry, "gpu01:GPU-00000000-0000-4000-8000-0000000000aa eve", "is read as"},
+		{"gpu01:GPU-00000000-0000-4000-8000-0000000000AA", entry, "gpu01:GPU-00000000-0000-4000-8000-0000000000aa eve",
+			"is read as"},
 		{"gpu01:0,1 and gpu02", entry, "gpu01 ?, gpu02 ?", "may mean"},
 		{"gpu01:0, gpu02:1", entry, "gpu01 ?, gpu02 ?", "may mean gpu01, gpu02: write each host as a key of its own"},
 
@@ -221,7 +223,8 @@ func TestHostKeysThatMeanSomethingElse(t *testing.T) {
 		{"???", entry, "", "do not count"},
 	} {
 		file := "{ // ours\n  \"" + tt.key + "\": " + tt.value + " }"
-		cal := booking.Parse("comments.json", []byte(file), booking.Zone{Location: time.UTC}, booking.Options{Now: noon}).On(fleet)
+		cal := booking.Parse("comments.json", []byte(file), booking.Zone{Location: time.UTC},
+			booking.Options{Now: noon}).On(fleet)
 		if got := heldBy(cal); got != tt.holds {
 			t.Errorf("%s: %s holds %q, want %q", tt.key, tt.value, got, tt.holds)
 		}
@@ -229,7 +232,8 @@ func TestHostKeysThatMeanSomethingElse(t *testing.T) {
 		for _, p := range cal.Problems {
 			said += p.Where() + " " + p.Code + " " + p.Message + "\n"
 		}
-		if tt.says == "" && said != "" || !strings.Contains(said, tt.says) || tt.says != "" && !strings.Contains(said, "comments.json:2:") {
+		if tt.says == "" && said != "" || !strings.Contains(said, tt.says) || tt.says != "" &&
+			!strings.Contains(said, "comments.json:2:") {
 			t.Errorf("%s: %s says %q, want %q", tt.key, tt.value, said, tt.says)
 		}
 		if found := booking.Check(cal, fleet, noon); len(found) > 0 {
@@ -242,13 +246,17 @@ func TestHostKeysThatMeanSomethingElse(t *testing.T) {
 func TestGPUKeysThatMeanSomethingElse(t *testing.T) {
 	for key, want := range map[string]string{
 		"0": "gpu01:0 eve", "0,1": "gpu01:0 eve, gpu01:1 eve", "0-1": "gpu01:0 eve, gpu01:1 eve", "*": "gpu01 eve",
-		"-1": "gpu01 ?", "- 1": "gpu01 ?", "−1": "gpu01 ?", "gpu -1": "gpu01 ?", "gpu--1": "gpu01 ?", "+1": "gpu01 ?", "1.0": "gpu01 ?", "": "gpu01 ?", "all": "gpu01 ?", "0x1": "gpu01 ?",
-		"3-0": "gpu01 ?", "0-": "gpu01 ?", "64": "gpu01 ?", "0;1": "gpu01 ?", "1e0": "gpu01 ?", "GPU 0, GPU 1": "gpu01 ?", "٣": "gpu01 ?",
-		"01": "gpu01:1 ?", "GPU 0": "gpu01:0 ?", "gpu-1": "gpu01:1 ?", "#1": "gpu01:1 ?", ":1": "gpu01:1 ?", "１": "gpu01:1 ?", "1\u200b": "gpu01:1 ?", " 1 ": "gpu01:1 ?", "0\u00a0": "gpu01:0 ?",
+		"-1": "gpu01 ?", "- 1": "gpu01 ?", "−1": "gpu01 ?", "gpu -1": "gpu01 ?", "gpu--1": "gpu01 ?", "+1": "gpu01 ?",
+		"1.0": "gpu01 ?", "": "gpu01 ?", "all": "gpu01 ?", "0x1": "gpu01 ?",
+		"3-0": "gpu01 ?", "0-": "gpu01 ?", "64": "gpu01 ?", "0;1": "gpu01 ?", "1e0": "gpu01 ?", "GPU 0, GPU 1": "gpu01 ?",
+		"٣":  "gpu01 ?",
+		"01": "gpu01:1 ?", "GPU 0": "gpu01:0 ?", "gpu-1": "gpu01:1 ?", "#1": "gpu01:1 ?", ":1": "gpu01:1 ?", "１": "gpu01:1 ?",
+		"1\u200b": "gpu01:1 ?", " 1 ": "gpu01:1 ?", "0\u00a0": "gpu01:0 ?",
 		"GPU‑00000000‑0000‑4000‑8000‑0000000000aa": "gpu01:GPU-00000000-0000-4000-8000-0000000000aa ?",
 	} {
 		file := "{ \"gpu01\": { \"" + key + "\": { \"name\": \"eve\", \"date\": \"2026-12-01\" } } }"
-		cal := booking.Parse("comments.json", []byte(file), booking.Zone{Location: time.UTC}, booking.Options{Now: noon}).On(fleetOf("gpu01"))
+		cal := booking.Parse("comments.json", []byte(file), booking.Zone{Location: time.UTC},
+			booking.Options{Now: noon}).On(fleetOf("gpu01"))
 		if got := heldBy(cal); got != want || (len(cal.Problems) == 0) != strings.Contains(want, "eve") {
 			t.Errorf("%q holds %q, want %q: %+v", key, got, want, cal.Problems)
 		}
@@ -272,7 +280,8 @@ func TestDomains(t *testing.T) {
 		{"gpu09", []string{"gpu01"}, "gpu09:0 eve"},
 		{"gpu01.example.org", nil, "gpu01.example.org:0 eve"},
 	} {
-		cal := booking.Parse("comments.json", []byte(`{ "`+tt.key+`": [ { "name": "eve", "date": "2026-12-01" } ] }`), booking.Zone{Location: time.UTC}, booking.Options{})
+		cal := booking.Parse("comments.json", []byte(`{ "`+tt.key+`": [ { "name": "eve", "date": "2026-12-01" } ] }`),
+			booking.Zone{Location: time.UTC}, booking.Options{})
 		if got := heldBy(cal.On(fleetOf(tt.fleet...))); got != tt.want {
 			t.Errorf("%s among %q holds %q, want %q", tt.key, tt.fleet, got, tt.want)
 		}
@@ -284,7 +293,8 @@ func TestDomains(t *testing.T) {
 func TestBookingsBelowOddKeysAreReleased(t *testing.T) {
 	for _, tt := range []struct{ key, value, which, left string }{
 		{"gpu01:0", `{ "name": "eve", "date": "2026-12-01" }`, "gpu01:0", ""},
-		{"gpu01:0", `[ { "name": "eve", "date": "2026-12-01" }, { "name": "kai", "from": "2026-12-24" } ]`, "gpu01:0", "gpu01:0 kai"},
+		{"gpu01:0", `[ { "name": "eve", "date": "2026-12-01" }, { "name": "kai", "from": "2026-12-24" } ]`, "gpu01:0",
+			"gpu01:0 kai"},
 		{"gpu01:0,1", `{ "name": "eve", "date": "2026-12-01" }`, "gpu01:0", "gpu01:1 eve"},
 		{"gpu01,gpu02", `{ "name": "eve", "date": "2026-12-01" }`, "gpu01", "gpu01 ?, gpu02 ?"},
 		{"gpu01-gpu02", `{ "name": "eve", "date": "2026-12-01" }`, "gpu01", "gpu01 ?, gpu02 ?"},
@@ -293,23 +303,27 @@ func TestBookingsBelowOddKeysAreReleased(t *testing.T) {
 		{"gpu01", `[ { "name": "eve", "date": "2026-12-01" } ]`, "gpu01.example.org:0", ""},
 	} {
 		file := []byte("{ // ours\n  \"" + tt.key + "\": " + tt.value + "\n}\n")
-		p := booking.Policy{Login: "bob", Person: "bob", Now: noon, Zone: time.UTC, FileZone: booking.Zone{Location: time.UTC}, Fleet: fleetOf("gpu01", "gpu02")}
+		p := booking.Policy{Login: "bob", Person: "bob", Now: noon, Zone: time.UTC,
+			FileZone: booking.Zone{Location: time.UTC}, Fleet: fleetOf("gpu01", "gpu02")}
 		if _, err := p.Release(file, tt.which); err == nil {
 			t.Errorf("%s: bob releases what is eve's", tt.key)
 		}
-		beside, err := p.Book(file, booking.Booking{Host: "gpu02", Target: booking.Target{Index: 7}, From: noon.AddDate(1, 0, 0), Until: noon.AddDate(1, 1, 0)})
+		beside, err := p.Book(file, booking.Booking{Host: "gpu02", Target: booking.Target{Index: 7},
+			From: noon.AddDate(1, 0, 0), Until: noon.AddDate(1, 1, 0)})
 		if err != nil || !strings.Contains(string(beside.After), `"gpu02": {`) {
 			t.Errorf("%s: booked beside it: %v\n%s", tt.key, err, beside.After)
 		}
 
 		p.Login, p.Person = "eve", "eve"
-		if c, _, err := p.Extend(file, tt.which, "1d"); (err == nil) != (len(c.Done) == 1 && c.Done[0].Until.Day() == 3) || (err != nil) != strings.Contains(tt.left, "?") {
+		if c, _, err := p.Extend(file, tt.which, "1d"); (err == nil) != (len(c.Done) == 1 && c.Done[0].Until.Day() == 3) ||
+			(err != nil) != strings.Contains(tt.left, "?") {
 			t.Errorf("%s: extended: %+v, %v", tt.key, c.Done, err)
 		}
 		c, err := p.Release(file, tt.which)
 		cal := p.Read(c.After)
 		cal.Bookings = slices.DeleteFunc(cal.Bookings, func(b booking.Booking) bool { return b.OverAt(noon) })
-		if (err != nil) != strings.Contains(tt.left, "?") || heldBy(cal) != tt.left || !strings.HasPrefix(string(c.After), "{ // ours\n") {
+		if (err != nil) != strings.Contains(tt.left, "?") || heldBy(cal) != tt.left ||
+			!strings.HasPrefix(string(c.After), "{ // ours\n") {
 			t.Errorf("%s: released: %v, %q is left of\n%s", tt.key, err, heldBy(cal), c.After)
 		}
 	}
@@ -322,22 +336,28 @@ func TestNoOddKeyFreesAGPU(t *testing.T) {
 		host := rapid.SampledFrom([]string{"gpu01", "gpu02", "gpu10", "atlas3"}).Draw(t, "host")
 		gpu := rapid.IntRange(0, 7).Draw(t, "gpu")
 		blank := rapid.SampledFrom([]string{"", "", " ", "\u200b", "\u00a0", "\t", "\ufeff", "\u2060"})
-		link := blank.Draw(t, "before") + rapid.SampledFrom([]string{":", "/", "#", " ", "：", ":gpu", " GPU ", ":#", "[", ": [", "::", "@", "|", "="}).Draw(t, "link") + blank.Draw(t, "behind")
+		link := blank.Draw(t, "before") + rapid.SampledFrom([]string{":", "/", "#", " ", "：", ":gpu", " GPU ", ":#", "[",
+			": [", "::", "@", "|", "="}).Draw(t, "link") + blank.Draw(t, "behind")
 		key := host + rapid.SampledFrom([]string{"", ".", ".example.org"}).Draw(t, "domain") + link + strconv.Itoa(gpu)
 		if strings.Contains(link, "[") {
 			key += "]"
 		}
-		other := rapid.SampledFrom([]string{"", ",1", "-7", ", gpu02", " and atlas3:1", " (broken)", ".", ":", "\u200b", ";gpu10"}).Draw(t, "other")
+		other := rapid.SampledFrom([]string{"", ",1", "-7", ", gpu02", " and atlas3:1", " (broken)", ".", ":", "\u200b",
+			";gpu10"}).Draw(t, "other")
 		key = rapid.SampledFrom([]string{"", " ", "the ", "\u200b", "gpu02,", "#", "_"}).Draw(t, "head") + key + other
-		key = rapid.SampledFrom([]func(string) string{strings.ToUpper, strings.TrimSpace, func(s string) string { return s }}).Draw(t, "case")(key)
-		value := rapid.SampledFrom([]string{`{ "name": "eve" }`, `[ { "name": "eve" } ]`, `{ "NAME": "eve" }`, `"eve"`}).Draw(t, "value")
+		key = rapid.SampledFrom([]func(string) string{strings.ToUpper, strings.TrimSpace,
+			func(s string) string { return s }}).Draw(t, "case")(key)
+		value := rapid.SampledFrom([]string{`{ "name": "eve" }`, `[ { "name": "eve" } ]`, `{ "NAME": "eve" }`,
+			`"eve"`}).Draw(t, "value")
 		file := `{ "` + strings.ReplaceAll(key, "\t", `\t`) + `": ` + value + `, "gpu02": [] }`
 
-		p := booking.Policy{Login: "bob", Person: "bob", Now: noon, Zone: time.UTC, FileZone: booking.Zone{Location: time.UTC}, Fleet: fleet}
+		p := booking.Policy{Login: "bob", Person: "bob", Now: noon, Zone: time.UTC,
+			FileZone: booking.Zone{Location: time.UTC}, Fleet: fleet}
 		if strings.Contains(value, "[") && !booked(p.Read([]byte(file)), host, gpu) && booked(p.Read([]byte(file)), host, 0) {
 			return // a list below a host begins with GPU 0, whatever else its key says
 		}
-		_, err := p.Book([]byte(file), booking.Booking{Host: host, Target: booking.Target{Index: gpu}, Until: noon.Add(time.Hour)})
+		_, err := p.Book([]byte(file), booking.Booking{Host: host, Target: booking.Target{Index: gpu},
+			Until: noon.Add(time.Hour)})
 		if r, ok := errors.AsType[*booking.Refusal](err); !ok || r.Reason != booking.Taken {
 			t.Fatalf("%s:%d beside %s: %v\n%+v", host, gpu, file, err, p.Read([]byte(file)))
 		}
