@@ -66,6 +66,12 @@ func TestLockThatWasRemoved(t *testing.T) {
 			if err := makeBookings(file, "other", 1); err != nil {
 				t.Error(err)
 			}
+			return addProgram(data)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := booking.Open(file, booking.Zone{}).Update(ctx, testBy, addProgram); !errors.Is(err, booking.ErrLocked) {
+			t.Errorf("the new lock is not held: %v", err)
 		}
 		return addProgram(data)
 	}); err != nil {
