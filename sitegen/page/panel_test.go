@@ -34,7 +34,8 @@ func TestPanelsWithoutJavaScript(t *testing.T) {
 			if len(codes) != 2 || !strings.HasPrefix(codes[0], "gpuboard book "+h.Name+":") {
 				t.Fatalf("%s: %q", h.Name, codes)
 			}
-			cal := booking.Parse("comments.json", []byte("{"+codes[1]+"}"), booking.Zone{Location: in.Site.Zone}, booking.Options{})
+			cal := booking.Parse("comments.json", []byte("{"+codes[1]+"}"), booking.Zone{Location: in.Site.Zone},
+				booking.Options{})
 			if len(cal.Problems) > 0 || len(cal.Bookings) != 1 || cal.Bookings[0].Host != h.Name ||
 				!cal.Bookings[0].Until.After(in.Board.GeneratedAt) {
 				t.Errorf("%s: %s: %v", h.Name, codes[1], cal.Problems)
@@ -55,7 +56,7 @@ func TestPanelsWithoutJavaScript(t *testing.T) {
 	if front := strings.Count(string(files[len(files)-1].Content), `<details class="bkp">`); front != panels {
 		t.Errorf("the front page has %d panels, and the hosts' pages %d", front, panels)
 	}
-	if front := pages(t, boardtest.Big(rowHosts+1)); strings.Contains(string(front[len(front)-1].Content), `class="bkp"`) {
+	if front := pages(t, boardtest.Big(13)); strings.Contains(string(front[len(front)-1].Content), `class="bkp"`) {
 		t.Error("with more hosts there is no room for the panels on the front page")
 	}
 	if got := string(boardtest.FileOf(t, files, "book/capabilities.json").Content); got != "{\"booking\": false}\n" {
@@ -180,7 +181,7 @@ func own(files ...string) fstest.MapFS {
 // TestOwnLook: words, style, pictures and HTML of a site's own are on its pages.
 func TestOwnLook(t *testing.T) {
 	files, err := siteFiles(boardtest.Lab(), own(
-		wordsFile("en"), `{"free": "frei"}`,
+		"words/en.json", `{"free": "frei"}`,
 		"site.css", ".top{color:teal}",
 		"favicon.svg", "<svg/>",
 		"head.html", `<meta name="theme-color" content="#123456">`,
@@ -230,9 +231,9 @@ func TestOwnLookIsRefused(t *testing.T) {
 		{own("style/map.css", "a{}"), []string{"style", "site.css"}},
 		{own("words.json", "{}"), []string{"words.json", "words/en.json"}},
 		{own("script/page.js", ""), []string{"script", "cannot be replaced"}},
-		{own(wordsFile("en"), "{"), []string{"words/en.json"}},
-		{own(wordsFile("en"), `{"date.near": "{when}"}`), []string{"words/en.json", "date.near"}},
-		{own("site.css", strings.Repeat(" ", maxOwn+1)), []string{"site.css", "1048576"}},
+		{own("words/en.json", "{"), []string{"words/en.json"}},
+		{own("words/en.json", `{"date.near": "{when}"}`), []string{"words/en.json", "date.near"}},
+		{own("site.css", strings.Repeat(" ", 1<<20+1)), []string{"site.css", "1048576"}},
 		{own("banner.html/x", ""), []string{"banner.html"}},
 	} {
 		err := Files(boardtest.Lab(), c.files)
@@ -251,10 +252,11 @@ func TestPanelsBeginWhereTheBookingEnds(t *testing.T) {
 	now := board.Booking{ID: "a", Host: "atlas", GPUs: []int{0}, Name: "eva", From: at(-1), Until: at(3), Active: true}
 	next := board.Booking{ID: "b", Host: "atlas", GPUs: []int{0}, Name: "mira", From: at(3), Until: at(5)}
 	last := board.Booking{ID: "c", Host: "atlas", GPUs: []int{0}, Name: "sam", From: at(9), Until: at(11)}
-	in := render.Input{Site: render.Site{Zone: time.UTC}, Board: &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{{
-		Name: "atlas", State: board.Up, SnapshotAt: boardtest.Now,
-		GPUs: []board.GPU{{State: board.Booked, Booking: &now, Next: &next, FreeFrom: at(5)}},
-	}}}}
+	in := render.Input{Site: render.Site{Zone: time.UTC},
+		Board: &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{{
+			Name: "atlas", State: board.Up, SnapshotAt: boardtest.Now,
+			GPUs: []board.GPU{{State: board.Booked, Booking: &now, Next: &next, FreeFrom: at(5)}},
+		}}}}
 	for _, tt := range []struct {
 		bookings []board.Booking
 		want     string
