@@ -161,8 +161,8 @@ func TestHostKeysThatMeanSomethingElse(t *testing.T) {
 		{"gpu01:0,1", entry, "gpu01:0 eve, gpu01:1 eve", `write { "gpu01": { "0,1": … } }`},
 		{"gpu01:0-2", entry, "gpu01:0 eve, gpu01:1 eve, gpu01:2 eve", `{ "0,1,2": … }`},
 		{"gpu01:*", list, "gpu01 eve", "is read as gpu01:*: write"},
-		{"gpu01:GPU-00000000-0000-4000-8000-0000000000AA", entry, "gpu01:GPU-00000000-0000-4000-8000-0000000000aa eve",
-			"is read as"},
+		{"gpu01:GPU-00000000-0000-4000-8000-0000000000AA", entry,
+			"gpu01:GPU-00000000-0000-4000-8000-0000000000aa eve", "is read as"},
 		{"gpu01:0,1 and gpu02", entry, "gpu01 ?, gpu02 ?", "may mean"},
 		{"gpu01:0, gpu02:1", entry, "gpu01 ?, gpu02 ?", "may mean gpu01, gpu02: write each host as a key of its own"},
 
@@ -293,8 +293,8 @@ func TestDomains(t *testing.T) {
 func TestBookingsBelowOddKeysAreReleased(t *testing.T) {
 	for _, tt := range []struct{ key, value, which, left string }{
 		{"gpu01:0", `{ "name": "eve", "date": "2026-12-01" }`, "gpu01:0", ""},
-		{"gpu01:0", `[ { "name": "eve", "date": "2026-12-01" }, { "name": "kai", "from": "2026-12-24" } ]`, "gpu01:0",
-			"gpu01:0 kai"},
+		{"gpu01:0", `[ { "name": "eve", "date": "2026-12-01" }, { "name": "kai", "from": "2026-12-24" } ]`,
+			"gpu01:0", "gpu01:0 kai"},
 		{"gpu01:0,1", `{ "name": "eve", "date": "2026-12-01" }`, "gpu01:0", "gpu01:1 eve"},
 		{"gpu01,gpu02", `{ "name": "eve", "date": "2026-12-01" }`, "gpu01", "gpu01 ?, gpu02 ?"},
 		{"gpu01-gpu02", `{ "name": "eve", "date": "2026-12-01" }`, "gpu01", "gpu01 ?, gpu02 ?"},
