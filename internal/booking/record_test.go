@@ -183,10 +183,10 @@ func TestChangedByHandIsNotVanished(t *testing.T) {
 		file string
 		gone bool
 	}{
-		"shorter": {`{"a": [{"name": "ada", "from": "2026-11-20 10:00", "date": "2026-11-20 11:00"}]}`,
-			false},
-		"over": {`{"a": [{"name": "ada", "from": "2026-11-20 10:00", "date": "2026-11-20 10:05"}]}`,
-			false},
+		"shorter": {
+			`{"a": [{"name": "ada", "from": "2026-11-20 10:00", "date": "2026-11-20 11:00"}]}`, false},
+		"over": {
+			`{"a": [{"name": "ada", "from": "2026-11-20 10:00", "date": "2026-11-20 10:05"}]}`, false},
 		"longer":                    {`{"a": [{"name": "ada", "date": "2026-12-20 11:00"}]}`, false},
 		"open":                      {`{"a": [{"name": "Ada"}]}`, false},
 		"so that it cannot be read": {`{"a": [{"nme": "ada", "date": "2026-11-21 10:00"}]}`, false},
@@ -198,8 +198,8 @@ func TestChangedByHandIsNotVanished(t *testing.T) {
 		"another host":              {`{"b": [{"name": "ada"}]}`, true},
 		"another time":              {`{"a": [{"name": "ada", "from": "2027-01-01", "date": "2027-01-02"}]}`, true},
 		"maintenance":               {`{"a": [{"name": "ada", "kind": "maintenance"}]}`, true},
-		"an older one": {`{"a": [{"name": "ada", "from": "2026-11-20 08:00", "date": "2026-11-20 10:10"}]}`,
-			true},
+		"an older one": {
+			`{"a": [{"name": "ada", "from": "2026-11-20 08:00", "date": "2026-11-20 10:10"}]}`, true},
 		"none": {`{}`, true},
 	} {
 		r := newRecordTest(t)
