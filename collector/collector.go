@@ -1,5 +1,5 @@
 // Package collector reads this node once and returns a Snapshot: GPUs and
-// their processes from nvidia-smi, who owns those from ps, the driver's errors
+// their processes from nvidia-smi and from AMD's driver, who owns those from ps, the driver's errors
 // from the kernel's log, and the host around them from /proc.
 //
 // Every state of a node (no driver, a lost GPU, a program that hangs) results in a
@@ -44,7 +44,11 @@ type Options struct {
 	// NvidiaSMI and PS are the programs: paths, or names to look for.
 	// Default nvidia-smi and ps.
 	NvidiaSMI, PS string
-	// SMIBudget and PSBudget bound one run of each.
+	// AMDSMI is amd-smi or rocm-smi, likewise; "" for the driver's files alone. AMDIntegrated is true to list the
+	// graphics of processors, too.
+	AMDSMI        string
+	AMDIntegrated bool
+	// SMIBudget and PSBudget bound one run of each; SMIBudget also bounds all of AMD's.
 	SMIBudget, PSBudget time.Duration
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
@@ -55,8 +59,8 @@ type Options struct {
 	Kmsg, Journal string
 	// Containers is the file that root keeps about containers, [containers.Path] if "".
 	Containers string
-	// StateFile records a program that hangs, so that a later process does not start
-	// another one; "" for no record.
+	// StateFile records an nvidia-smi that hangs, so that a later process does not start
+	// another one; "" for no record. Other programs have files beside it.
 	StateFile string
 }
 
@@ -66,7 +70,8 @@ type Collector struct {
 	opts Options
 
 	mu    sync.Mutex
-	stuck *hungProcess
+	stuck map[string]*hungProcess // by program
+	amd   amdState
 	known map[int]start
 	// wholeTable: a process was gone at the last reading. noQuick: this ps cannot
 	// list single processes.
@@ -87,6 +92,7 @@ func New(opts Options) *Collector {
 	opts.NvidiaSMI = cmp.Or(opts.NvidiaSMI, "nvidia-smi")
 	opts.PS = cmp.Or(opts.PS, "ps")
 	opts.Roots.Proc, opts.Roots.Etc = cmp.Or(opts.Roots.Proc, "/proc"), cmp.Or(opts.Roots.Etc, "/etc")
+	opts.Roots.Sys, opts.Roots.Dev = cmp.Or(opts.Roots.Sys, "/sys"), cmp.Or(opts.Roots.Dev, "/dev")
 	opts.Containers = cmp.Or(opts.Containers, containers.Path)
 	opts.Kmsg = cmp.Or(opts.Kmsg, "/dev/kmsg")
 	opts.SMIBudget = cmp.Or(opts.SMIBudget, DefaultSMIBudget)
@@ -94,7 +100,7 @@ func New(opts Options) *Collector {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Collector{opts: opts, xids: kernellog.Log{}}
+	return &Collector{opts: opts, xids: kernellog.Log{}, stuck: map[string]*hungProcess{}}
 }
 
 // Collect reads the node. Seq stays 0, which the spool sets, and so does
@@ -115,6 +121,7 @@ func (c *Collector) Collect(ctx context.Context) (*snapshot.Snapshot, error) {
 	go func() { xids <- c.kernelLogEvents(ctx, smiStarted) }()
 	c.gpus(ctx, s)
 	checkForgedNames(c.opts.Roots.Proc, s)
+	c.amdGPUs(ctx, s)
 	c.addXIDs(s, <-xids)
 	if len(s.Processes) > 0 && ctx.Err() == nil {
 		c.addOwners(ctx, s, smiStarted)
@@ -199,9 +206,7 @@ func (c *Collector) finishHost(ctx context.Context, s *snapshot.Snapshot, about 
 
 // gpus runs nvidia-smi and adds its output to the snapshot.
 func (c *Collector) gpus(ctx context.Context, s *snapshot.Snapshot) {
-	if h := c.stillHung(); h != nil {
-		report(s, "gpu:hung", "nvidia-smi (pid %d) has hung since %s and cannot be ended; another one is not started "+
-			"before it is gone. The driver is stuck: see `dmesg`, and reboot the node", h.PID, h.Since)
+	if c.stillHung(s, "nvidia-smi") {
 		return
 	}
 	program, err := resolve(c.opts.NvidiaSMI)
@@ -215,7 +220,7 @@ func (c *Collector) gpus(ctx context.Context, s *snapshot.Snapshot) {
 		if ctx.Err() == nil {
 			report(s, "smi:missing", "nvidia-smi cannot be started: %v: see --nvidia-smi", r.err)
 		}
-		c.noteHung(s, r)
+		c.noteHung(s, "nvidia-smi", r)
 		return
 	}
 	reading := nvidiasmi.Parse(r.stdout, r.stderr)
@@ -225,7 +230,7 @@ func (c *Collector) gpus(ctx context.Context, s *snapshot.Snapshot) {
 	s.GPUs, s.Processes = reading.GPUs, reading.Processes
 	c.explain(s, r, reading)
 	s.Errors = append(s.Errors, reading.Problems...)
-	c.noteHung(s, r)
+	c.noteHung(s, "nvidia-smi", r)
 	if r.hung == 0 && !r.timedOut {
 		c.labelMIG(ctx, program, s)
 	}
@@ -259,33 +264,6 @@ func (c *Collector) explain(s *snapshot.Snapshot, r run, reading nvidiasmi.Readi
 	}
 }
 
-// noteHung records an nvidia-smi that could not be killed.
-func (c *Collector) noteHung(s *snapshot.Snapshot, r run) {
-	if r.hung == 0 {
-		return
-	}
-	_, started, _ := ProcStat(c.opts.Roots.Proc, r.hung)
-	c.stuck = &hungProcess{PID: r.hung, Started: started, BootID: bootID(c.opts.Roots.Proc), Since: c.opts.Now().UTC().Format(time.RFC3339)}
-	unnoted := ""
-	if err := writeHung(c.opts.StateFile, *c.stuck); err != nil {
-		unnoted = " (" + err.Error() + ")"
-	}
-	report(s, "gpu:hung", "nvidia-smi (pid %d) did not answer within %s and cannot be ended: the driver is stuck; "+
-		"see `dmesg`, and reboot the node%s", r.hung, c.opts.SMIBudget, unnoted)
-}
-
-// stillHung returns the program that hangs, if it still exists.
-func (c *Collector) stillHung() *hungProcess {
-	if c.stuck == nil {
-		c.stuck = readHung(c.opts.StateFile)
-	}
-	if c.stuck != nil && !c.stuck.alive(c.opts.Roots.Proc) {
-		c.stuck = nil
-		_ = os.Remove(c.opts.StateFile)
-	}
-	return c.stuck
-}
-
 // labelMIG adds the UUIDs and profiles of MIG devices, which are not in the XML. It runs
 // `nvidia-smi -L` once per layout, because a new layout has new instance ids.
 func (c *Collector) labelMIG(ctx context.Context, program string, s *snapshot.Snapshot) {
@@ -298,7 +276,7 @@ func (c *Collector) labelMIG(ctx context.Context, program string, s *snapshot.Sn
 	}
 	r := execute(ctx, program, nvidiasmi.ListArgs(), environment("LC_ALL=C"), c.opts.SMIBudget, nvidiasmi.MaxOutputBytes)
 	list := nvidiasmi.ParseList(r.stdout)
-	c.noteHung(s, r)
+	c.noteHung(s, "nvidia-smi", r)
 	if nvidiasmi.Label(s.GPUs, list) {
 		c.mig, c.migKey = list, key
 		return

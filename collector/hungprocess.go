@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 
 	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/snapshot"
 )
 
-// A hungProcess is an nvidia-smi that could not be killed. While it exists, another one
+// A hungProcess is a vendor's program that could not be killed. While it exists, another one
 // would hang too, because both wait for the same lock of the driver.
 type hungProcess struct {
 	PID int `json:"pid"`
@@ -93,3 +95,46 @@ func parseStat(text []byte) (state byte, started uint64, ok bool) {
 
 // ticksPerSecond is USER_HZ, which Linux fixes at 100 for what it shows in /proc.
 const ticksPerSecond = 100
+
+// hungFile is the file that records a program that hangs.
+func (c *Collector) hungFile(program string) string {
+	if c.opts.StateFile == "" || program == "nvidia-smi" {
+		return c.opts.StateFile
+	}
+	return filepath.Join(filepath.Dir(c.opts.StateFile), program+".json")
+}
+
+// noteHung records a program that could not be killed.
+func (c *Collector) noteHung(s *snapshot.Snapshot, program string, r run) {
+	if r.hung == 0 {
+		return
+	}
+	_, started, _ := ProcStat(c.opts.Roots.Proc, r.hung)
+	h := &hungProcess{PID: r.hung, Started: started, BootID: bootID(c.opts.Roots.Proc), Since: c.opts.Now().UTC().Format(time.RFC3339)}
+	c.stuck[program] = h
+	unnoted := ""
+	if err := writeHung(c.hungFile(program), *h); err != nil {
+		unnoted = " (" + err.Error() + ")"
+	}
+	report(s, "gpu:hung", "%s (pid %d) did not answer within %s and cannot be ended: the driver is stuck; "+
+		"see `dmesg`, and reboot the node%s", program, r.hung, c.opts.SMIBudget, unnoted)
+}
+
+// stillHung reports a program that hangs, if it still exists.
+func (c *Collector) stillHung(s *snapshot.Snapshot, program string) bool {
+	h := c.stuck[program]
+	if h == nil {
+		h = readHung(c.hungFile(program))
+	}
+	if h != nil && !h.alive(c.opts.Roots.Proc) {
+		h = nil
+		_ = os.Remove(c.hungFile(program))
+	}
+	c.stuck[program] = h
+	if h == nil {
+		return false
+	}
+	report(s, "gpu:hung", "%s (pid %d) has hung since %s and cannot be ended; another one is not started "+
+		"before it is gone. The driver is stuck: see `dmesg`, and reboot the node", program, h.PID, h.Since)
+	return true
+}

@@ -126,7 +126,7 @@ func (b *buffer) take() ([]byte, bool) {
 
 // programDirs are the directories searched after PATH, which is short under cron.
 func programDirs() []string {
-	return []string{"/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin", "/opt/bin",
+	return []string{"/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin", "/opt/bin", "/opt/rocm/bin",
 		"/usr/local/nvidia/bin", "/usr/lib/wsl/lib", "/run/current-system/sw/bin"}
 }
 

@@ -43,7 +43,7 @@ func (a *app) collectCommand() *cobra.Command {
 			return a.degraded(snap)
 		}),
 	}
-	a.flags(c, "host", "spool", "nvidia_smi", "nvidia_smi_timeout", "ps")
+	a.flags(c, "host", "spool", "nvidia_smi", "nvidia_smi_timeout", "amd_smi", "amd_integrated", "ps")
 	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print the snapshot instead of putting it into the spool")
 	return c
 }

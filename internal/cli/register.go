@@ -68,7 +68,7 @@ func (a *app) registerCommand() *cobra.Command {
 			return nil
 		}),
 	}
-	a.flags(c, "host", "spool", "nvidia_smi", "nvidia_smi_timeout", "ps", "to", "consul.service",
+	a.flags(c, "host", "spool", "nvidia_smi", "nvidia_smi_timeout", "amd_smi", "amd_integrated", "ps", "to", "consul.service",
 		"register.title", "register.group", "register.owner", "register.notes", "register.tags", "register.ssh_host", "register.gpus", "register.ttl")
 	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
 	return c

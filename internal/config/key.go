@@ -186,7 +186,7 @@ func ShortHostname() string {
 
 // NodeKeys are the settings of everything that runs on a node.
 func NodeKeys() []string {
-	return []string{"host", "spool", "nvidia_smi", "nvidia_smi_timeout", "ps", "every", "to", "identity", "known_hosts",
+	return []string{"host", "spool", "nvidia_smi", "nvidia_smi_timeout", "amd_smi", "amd_integrated", "ps", "every", "to", "identity", "known_hosts",
 		"push_timeout", "register.enabled", "register.title", "register.group", "register.owner", "register.notes",
 		"register.tags", "register.ssh_host", "register.gpus", "register.ttl", "consul.service"}
 }

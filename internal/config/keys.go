@@ -12,7 +12,10 @@ func Keys() []Key {
 		{"every", "auto", automatic, "DURATION",
 			"DURATION between two snapshots, at least 2s; auto: 5s to 1m, so that reading takes at most a twentieth " +
 				"of the time, and 1m where a node pushes into a bucket"},
-		{"nvidia_smi_timeout", "10s", duration, "DURATION", "how long nvidia-smi may take"},
+		{"nvidia_smi_timeout", "10s", duration, "DURATION", "how long nvidia-smi may take, and likewise amd-smi"},
+		{"amd_smi", "amd-smi", text, "PATH",
+			"PATH of the amd-smi or rocm-smi to run, where AMD's driver is loaded (empty: none; the driver's files are read alone)"},
+		{"amd_integrated", "false", Boolean, "", "list the graphics of AMD's processors as GPUs, too"},
 		{"to", "", text, "URL",
 			"URL of the drop: sftp://user@host:port/path of this host's own directory, s3://bucket/prefix likewise, or " +
 				"file:///dir of a data directory"},

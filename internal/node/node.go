@@ -55,6 +55,7 @@ func (n Node) Collector(host string, loop bool) *collector.Collector {
 	o := collector.Options{
 		Host: host, Version: n.Version,
 		NvidiaSMI: cfg.String("nvidia_smi"), PS: cfg.String("ps"),
+		AMDSMI: cfg.String("amd_smi"), AMDIntegrated: cfg.Bool("amd_integrated"),
 		SMIBudget: cfg.Duration("nvidia_smi_timeout"),
 		Journal:   journal,
 		StateFile: filepath.Join(cfg.String("spool"), "nvidia-smi.json"),

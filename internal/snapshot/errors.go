@@ -50,7 +50,7 @@ func (b *Bundle) Quote() {
 // collected reports whether a collector has problems with this code.
 func collected(code string) bool {
 	switch code {
-	case "gpu:ecc", "gpu:error", "gpu:fabric", "gpu:fan", "gpu:hung", "gpu:lost", "gpu:xid",
+	case "amd:failed", "amd:parse", "amd:permission", "amd:timeout", "amd:too-old", "gpu:ecc", "gpu:error", "gpu:fabric", "gpu:fan", "gpu:hung", "gpu:lost", "gpu:xid",
 		"host:limit", "host:partial", "host:timeout", "loop:slow", BadRange, BadRepeated, BadTooMany,
 		"ps:failed", "ps:hidden", "ps:limit", "ps:missing", "ps:namespace", "ps:parse", "ps:timeout",
 		"smi:blocked", "smi:driver-mismatch", "smi:driver-not-loaded", "smi:empty", "smi:failed", "smi:function-missing",

@@ -33,6 +33,9 @@ type Descriptor struct {
 	Decimals  bool // it is not a whole number
 	// Elements are its paths below <gpu> in nvidia-smi's XML. The first that has a number counts.
 	Elements []string
+	// AMD are its paths in amd-smi's JSON, its keys in rocm-smi's, and its files in sysfs. The first that has a number
+	// within the bounds counts.
+	AMD      []string
 	Constant bool   // it does not change while the node runs, so it is kept for a lost GPU
 	Fact     string // its name on the host's page is the word "fact." and this; "" if it has no line of its own
 	Metric   string // its metric, without the prefix and for a percentage in [0, 1]; "" for none
@@ -75,37 +78,56 @@ var descriptors = sync.OnceValue(func() []Descriptor {
 	}
 	lanes := "pci/pci_gpu_link_info/link_widths/"
 
+	amdPower := []string{"power/socket_power", "power/current_power", "power/average_socket_power",
+		"Current Socket Graphics Package Power (W)", "Average Graphics Package Power (W)",
+		"hwmon/power1_average", "hwmon/power1_input"}
+	amdLimit := []string{"limit/socket_power", "limit/current_power", "limit/ppt0/socket_power_limit", "power/power_limit",
+		"Max Graphics Package Power (W)", "hwmon/power1_cap"}
+	amdHeat := []string{"temperature/edge", "temperature/hotspot", "Temperature (Sensor edge) (C)",
+		"Temperature (Sensor junction) (C)", "hwmon/temp edge", "hwmon/temp junction"}
+	// rocm-smi says "use" of memory and means the activity of its interface.
+	amdMemory := []string{"usage/umc_activity", "usage/mem_usage", "GPU memory use (%)", "GPU Memory Read/Write Activity (%)",
+		"mem_busy_percent"}
+
 	return []Descriptor{
 		{Name: "power_draw_watts", Help: "Power drawn now", Unit: "watt", High: maxWatts, Decimals: true,
-			Elements: powerDraw, Metric: "power_draw_watts",
+			Elements: powerDraw, AMD: amdPower, Metric: "power_draw_watts",
 			field: field[float64](func(r *Readings) **float64 { return &r.PowerDraw })},
 		{Name: "power_limit_watts", Help: "Power that it may draw", Unit: "watt", High: maxWatts, Decimals: true,
-			Elements: powerLimit, Metric: "power_limit_watts", Constant: true, Fact: "power",
+			Elements: powerLimit, AMD: amdLimit, Metric: "power_limit_watts", Constant: true, Fact: "power",
 			field: field[float64](func(r *Readings) **float64 { return &r.PowerLimit })},
 		{Name: "utilization_gpu_percent", Help: "Utilization", Unit: Percent, High: maxPercent,
-			Elements: []string{"utilization/gpu_util"}, Metric: "utilization_ratio",
+			Elements: []string{"utilization/gpu_util"},
+			AMD:      []string{"usage/gfx_activity", "usage/gfx_usage", "GPU use (%)", "gpu_busy_percent"}, Metric: "utilization_ratio",
 			field: field[int](func(r *Readings) **int { return &r.UtilizationGPU })},
 		{Name: "utilization_memory_percent", Help: "Utilization of the memory interface", Unit: Percent, High: maxPercent,
-			Elements: []string{"utilization/memory_util"}, Fact: "memory-load",
+			Elements: []string{"utilization/memory_util"}, AMD: amdMemory, Fact: "memory-load",
 			field: field[int](func(r *Readings) **int { return &r.UtilizationMemory })},
 		{Name: "utilization_encoder_percent", Help: "Utilization of the video encoder", Unit: Percent, High: maxPercent,
 			Elements: []string{"utilization/encoder_util"}, Fact: "encoder", Metric: "encoder_utilization_ratio",
 			field: field[int](func(r *Readings) **int { return &r.UtilizationEncoder })},
 		{Name: "temperature_celsius", Help: "Temperature of the chip", Unit: "celsius", Low: minCelsius, High: maxCelsius,
-			Elements: []string{"temperature/gpu_temp"}, Metric: "temperature_celsius",
+			Elements: []string{"temperature/gpu_temp"}, AMD: amdHeat, Metric: "temperature_celsius",
 			field: field[int](func(r *Readings) **int { return &r.Temperature })},
 		{Name: "fan_percent", Help: "Speed of the fan; above 100 it is driven beyond its rating", Unit: Percent, High: 250,
-			Elements: []string{"fan_speed"}, Fact: "fan", field: field[int](func(r *Readings) **int { return &r.Fan })},
+			Elements: []string{"fan_speed"}, AMD: []string{"fan/usage", "Fan speed (%)", "hwmon/pwm1"},
+			Fact: "fan", field: field[int](func(r *Readings) **int { return &r.Fan })},
 		{Name: "pcie_width", Help: "Lanes of the PCIe link now", High: maxLanes,
-			Elements: []string{lanes + "current_link_width"}, Metric: "pcie_lanes",
+			Elements: []string{lanes + "current_link_width"},
+			AMD:      []string{"pcie/width", "pcie/current_lanes", "current_link_width"}, Metric: "pcie_lanes",
 			field: field[int](func(r *Readings) **int { return &r.PCIeWidth })},
 		{Name: "pcie_width_max", Help: "Lanes that the GPU can have where it is", High: maxLanes, Constant: true,
-			Elements: []string{lanes + "max_link_width"}, Metric: "pcie_lanes_max",
+			Elements: []string{lanes + "max_link_width"},
+			AMD:      []string{"bus/max_pcie_width", "max_link_width"}, Metric: "pcie_lanes_max",
 			field: field[int](func(r *Readings) **int { return &r.PCIeWidthMax })},
 		{Name: "clock_sm_mhz", Help: "Clock of the multiprocessors", Unit: "megahertz", High: maxMHz,
-			Elements: []string{"clocks/sm_clock"}, field: field[int](func(r *Readings) **int { return &r.ClockSM })},
+			Elements: []string{"clocks/sm_clock"},
+			AMD:      []string{"clock/gfx_0/clk", "clock/gfx/cur_clk", "sclk clock speed:", "pp_dpm_sclk"},
+			field:    field[int](func(r *Readings) **int { return &r.ClockSM })},
 		{Name: "clock_memory_mhz", Help: "Clock of the memory", Unit: "megahertz", High: maxMHz,
-			Elements: []string{"clocks/mem_clock"}, field: field[int](func(r *Readings) **int { return &r.ClockMemory })},
+			Elements: []string{"clocks/mem_clock"},
+			AMD:      []string{"clock/mem_0/clk", "clock/mem/cur_clk", "mclk clock speed:", "pp_dpm_mclk"},
+			field:    field[int](func(r *Readings) **int { return &r.ClockMemory })},
 	}
 })
 

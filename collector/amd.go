@@ -1,0 +1,179 @@
+package collector
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"gpuboard/collector/amdsmi"
+	"gpuboard/internal/snapshot"
+)
+
+// amdState is what is kept of AMD's GPUs between readings.
+type amdState struct {
+	waiting         chan amdsmi.Kernel // a reading of the driver's files that has not finished
+	key             string             // the cards that static and version are of
+	static, version []byte
+	first           int // the index of the first, which is behind NVIDIA's
+}
+
+// amdGPUs adds AMD's GPUs. On a node without them it looks for the driver, and does no more.
+func (c *Collector) amdGPUs(ctx context.Context, s *snapshot.Snapshot) {
+	named := strings.ContainsRune(c.opts.AMDSMI, '/') // as in WSL, where a program answers without the driver
+	if ctx.Err() != nil || !amdsmi.Present(os.DirFS(c.opts.Roots.Sys)) && !named {
+		return
+	}
+	deadline := time.Now().Add(c.opts.SMIBudget)
+	if c.amd.waiting == nil {
+		waiting := make(chan amdsmi.Kernel, 1)
+		sys, proc := os.DirFS(c.opts.Roots.Sys), os.DirFS(c.opts.Roots.Proc)
+		go func() { waiting <- amdsmi.ReadKernel(sys, proc) }()
+		c.amd.waiting = waiting
+	}
+	var k amdsmi.Kernel
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case k = <-c.amd.waiting:
+		c.amd.waiting = nil
+	case <-timer.C:
+		s.GPUsComplete = false
+		report(s, "amd:timeout", "the files of AMD's driver could not be read within %s: see `dmesg`", c.opts.SMIBudget)
+		return
+	case <-ctx.Done():
+		return
+	}
+	keys := k.Keys(c.opts.AMDIntegrated)
+	var a amdsmi.Answer
+	failed := ""
+	if len(keys) > 0 || named {
+		a, failed = c.askAMD(ctx, s, strings.Join(keys, " "), deadline)
+		c.amdAccess(s)
+	}
+	c.addAMD(s, &k, &a, failed)
+}
+
+// addAMD puts AMD's GPUs behind those of NVIDIA, which keep their places while nvidia-smi does not answer.
+func (c *Collector) addAMD(s *snapshot.Snapshot, k *amdsmi.Kernel, a *amdsmi.Answer, failed string) {
+	without := slices.ContainsFunc(s.Errors, func(p snapshot.Problem) bool { return p.Code == "smi:missing" })
+	for _, g := range s.GPUs {
+		c.amd.first = max(c.amd.first, g.Index+1)
+	}
+	r := amdsmi.Read(k, a, amdsmi.Options{First: c.amd.first, Integrated: c.opts.AMDIntegrated, Failed: failed})
+	if len(r.GPUs) == 0 {
+		return
+	}
+	if without {
+		s.Errors = slices.DeleteFunc(s.Errors, func(p snapshot.Problem) bool { return p.Code == "smi:missing" })
+		s.GPUs, s.GPUsComplete = []snapshot.GPU{}, true
+	}
+	s.GPUsComplete = s.GPUsComplete && r.Complete
+	s.GPUs = append(s.GPUs, r.GPUs...)
+	s.Processes = append(slices.Concat([]snapshot.Process{}, s.Processes), r.Processes...)
+	s.Tools = append(s.Tools, r.Tool)
+}
+
+// askAMD runs the tool. failed says why its answer is missing, where the driver may be why.
+func (c *Collector) askAMD(ctx context.Context, s *snapshot.Snapshot, key string, deadline time.Time) (a amdsmi.Answer, failed string) {
+	program, err := resolve(c.opts.AMDSMI)
+	if err != nil && c.opts.AMDSMI == "amd-smi" {
+		program, err = resolve("rocm-smi")
+	}
+	if err != nil {
+		return a, "" // the driver's files are enough
+	}
+	name := "amd-smi"
+	if strings.Contains(filepath.Base(program), "rocm") {
+		name = "rocm-smi"
+	}
+	if c.stillHung(s, name) {
+		return a, name + " hangs"
+	}
+	var notes []byte
+	exit := 0
+	ask := func(args []string) []byte {
+		if failed != "" || ctx.Err() != nil {
+			return nil
+		}
+		r := execute(ctx, program, args, environment("LC_ALL=C"), max(0, time.Until(deadline)), amdsmi.MaxOutputBytes)
+		c.noteHung(s, name, r)
+		switch {
+		case r.hung != 0:
+			failed = name + " hangs"
+		case r.timedOut:
+			failed = name + " did not answer in time"
+			report(s, "amd:timeout", "%s did not answer within %s and was ended: see `dmesg`", name, c.opts.SMIBudget)
+		case r.err != nil:
+			failed = name + " could not be started"
+			report(s, "amd:failed", "%s could not be started: %v: see --amd-smi", name, r.err)
+		}
+		exit = cmp.Or(exit, r.exit)
+		notes = append(append(notes, r.stderr...), '\n')
+		return r.stdout
+	}
+	if name == "rocm-smi" {
+		a = amdsmi.ParseROCm(ask(amdsmi.ROCmArgs()))
+	} else {
+		if key != c.amd.key || c.amd.static == nil {
+			c.amd.key, c.amd.static = key, ask(amdsmi.StaticArgs())
+			status := exit
+			c.amd.version = ask(amdsmi.VersionArgs())
+			exit = status // an amd-smi that cannot say its version is read as well
+		}
+		a = amdsmi.ParseSMI(c.amd.version, c.amd.static, ask(amdsmi.MetricArgs()), ask(amdsmi.ProcessArgs()))
+	}
+	if failed == "" && ctx.Err() == nil && (!a.Said || exit != 0 && name == "amd-smi") {
+		c.amd.static = nil
+		p, fatal := amdsmi.Explain(name, exit, string(notes)+a.Notes)
+		s.Errors = append(s.Errors, p)
+		if fatal {
+			failed = name + " failed"
+		}
+	}
+	return a, failed
+}
+
+// amdAccess reports that this account may not use the devices. Access is tested, and not by the names of groups: rules
+// of udev and access lists give it in other ways. Opening /dev/kfd would make this process one of its users.
+func (c *Collector) amdAccess(s *snapshot.Snapshot) {
+	devices, _ := filepath.Glob(filepath.Join(c.opts.Roots.Dev, "dri", "renderD*"))
+	for _, device := range append([]string{filepath.Join(c.opts.Roots.Dev, "kfd")}, devices...) {
+		info, err := os.Stat(device)
+		const readWrite = 6
+		if err != nil || syscall.Access(device, readWrite) == nil {
+			continue
+		}
+		group := ""
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			group = c.groupName(stat.Gid)
+		}
+		s.Errors = slices.DeleteFunc(s.Errors, func(p snapshot.Problem) bool { return p.Code == "amd:permission" })
+		report(s, "amd:permission", "this account may not open %s, which belongs to the group %s: add the account to it "+
+			"(`usermod -aG %s ACCOUNT`), and start the collector again", device, group, group)
+		return
+	}
+}
+
+// groupName returns the name of a group, or its number.
+func (c *Collector) groupName(gid uint32) string {
+	number := strconv.FormatUint(uint64(gid), 10)
+	f, err := os.Open(filepath.Join(c.opts.Roots.Etc, "group"))
+	if err != nil {
+		return number
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if cells := strings.Split(lines.Text(), ":"); len(cells) > 2 && cells[2] == number {
+			return cells[0]
+		}
+	}
+	return fmt.Sprint(number)
+}

@@ -1,0 +1,160 @@
+package amdsmi
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+const (
+	maxDepth     = 16
+	maxDocuments = 64
+	maxAttempts  = 256 // beginnings that are tried; a text may have a bracket
+	maxFields    = 4096
+)
+
+// documents returns the JSON documents in a text. The tools write warnings before, between and after them, and from
+// ROCm 6.4.2 on several arrays one after the other.
+func documents(out []byte) (list []any) {
+	for attempt := 0; attempt < maxAttempts && len(list) < maxDocuments; attempt++ {
+		at := bytes.IndexAny(out, "[{")
+		if at < 0 {
+			return list
+		}
+		out = out[at:]
+		d := json.NewDecoder(bytes.NewReader(out))
+		d.UseNumber()
+		var v any
+		if d.Decode(&v) != nil {
+			out = out[1:]
+			continue
+		}
+		list = append(list, v)
+		out = out[d.InputOffset():]
+	}
+	return list
+}
+
+// objects calls visit for each object that has a key. What is within such an object is its own.
+func objects(v any, key string, depth int, visit func(map[string]any)) {
+	switch v := v.(type) {
+	case map[string]any:
+		if _, ok := v[key]; ok {
+			visit(v)
+			return
+		}
+		for _, x := range v {
+			if depth < maxDepth {
+				objects(x, key, depth+1, visit)
+			}
+		}
+	case []any:
+		for _, x := range v {
+			if depth < maxDepth {
+				objects(x, key, depth+1, visit)
+			}
+		}
+	}
+}
+
+// fields are the texts of a GPU by their paths in amd-smi's JSON, by the keys of rocm-smi's, or by their files.
+type fields map[string]string
+
+// flatten adds the leaves of an object. A value with a unit becomes a text with one. Lists are left out: none of
+// them is a reading of the whole GPU.
+func (f fields) flatten(path string, v any, depth int) {
+	switch v := v.(type) {
+	case map[string]any:
+		if value, ok := v["value"]; ok {
+			unit, _ := v["unit"].(string)
+			f.add(path, strings.TrimSpace(text(value)+" "+unit))
+			return
+		}
+		for name, x := range v {
+			if depth < maxDepth {
+				f.flatten(strings.TrimPrefix(path+"/"+name, "/"), x, depth+1)
+			}
+		}
+	default:
+		f.add(path, text(v))
+	}
+}
+
+// add adds a text unless it is a word for none, or there is one.
+func (f fields) add(path, s string) {
+	word, _, _ := strings.Cut(strings.ToLower(s), " ")
+	switch word {
+	case "", "n/a", "na", "-", "none", "null", "unknown", "unsupported":
+		return
+	}
+	if _, twice := f[path]; !twice && len(f) < maxFields {
+		f[path] = s
+	}
+}
+
+func text(v any) string {
+	switch v := v.(type) {
+	case string:
+		return strings.TrimSpace(v)
+	case json.Number:
+		return v.String()
+	}
+	return ""
+}
+
+var quantity = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\(?(-?[0-9]{1,20}(?:\.[0-9]{1,9})?) ?([A-Za-z°%]*)\)?$`)
+})
+
+// number reads "45.0", "305 W", "(1725Mhz)" or "54000000 uW", in the unit of snapshots: W, °C, MHz, MiB, %.
+// amd-smi writes MB and GB and means binary units.
+func number(s string) (float64, bool) {
+	m := quantity().FindStringSubmatch(s)
+	if m == nil {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(m[1], 64)
+	if err != nil {
+		return 0, false
+	}
+	switch strings.ToLower(m[2]) {
+	case "", "w", "c", "°c", "%", "mhz", "mb", "mib":
+		return v, true
+	case "uw", "hz":
+		return v / 1e6, true
+	case "mw", "mc":
+		return v / 1e3, true
+	case "ghz":
+		return v * 1e3, true
+	case "b", "bytes":
+		return v / (1 << 20), true
+	case "kb", "kib":
+		return v / (1 << 10), true
+	case "gb", "gib":
+		return v * (1 << 10), true
+	}
+	return 0, false
+}
+
+// number returns the first that is a number within bounds. Sensors that are absent read 0.
+func (f fields) number(low, high float64, zero bool, paths ...string) *float64 {
+	for _, path := range paths {
+		if v, ok := number(f[path]); ok && v >= low && v <= high && (v != 0 || zero) {
+			return &v
+		}
+	}
+	return nil
+}
+
+// first returns the first text that there is.
+func (f fields) first(paths ...string) string {
+	for _, path := range paths {
+		if s := f[path]; s != "" {
+			return s
+		}
+	}
+	return ""
+}

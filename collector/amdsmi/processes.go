@@ -1,0 +1,166 @@
+package amdsmi
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"gpuboard/internal/snapshot"
+)
+
+// A kfd is what KFD, the driver's part for computing, tells of its processes: all of them, of every account. Its
+// files have mode 0444 (KFD_SYSFS_FILE_MODE in the kernel's drivers/gpu/drm/amd/amdkfd/kfd_priv.h).
+type kfd struct {
+	// whole is true when every process could be read.
+	whole     bool
+	processes map[int]held
+}
+
+// held is what a process has of each GPU, by gpu_id.
+type held map[string]hold
+
+type hold struct {
+	memory int64 // bytes
+	queue  bool  // it has a queue, with which programs are started
+	// doubt: KFD knows the process on this GPU, and what it holds cannot be read.
+	doubt bool
+}
+
+// readKFD reads /sys/class/kfd/kfd/proc: a directory a process, with a file vram_ID for each GPU that it may use,
+// and a directory for each of its queues. Further contexts of a process are directories within its own.
+func readKFD(sys fs.FS) kfd {
+	k := kfd{processes: map[int]held{}}
+	const dir = "class/kfd/kfd/proc"
+	entries, err := fs.ReadDir(sys, dir)
+	k.whole = err == nil && len(entries) <= maxProcesses
+	for _, e := range entries[:min(len(entries), maxProcesses)] {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid < 1 || pid > maxPID {
+			continue
+		}
+		h := held{}
+		ok := h.read(sys, path.Join(dir, e.Name()), 0)
+		if _, err := fs.Stat(sys, path.Join(dir, e.Name())); !ok && errors.Is(err, fs.ErrNotExist) {
+			continue // it has ended
+		}
+		k.whole = k.whole && ok
+		k.processes[pid] = h
+	}
+	return k
+}
+
+// read adds what one context of a process holds, and reports whether all of it could be read.
+func (h held) read(sys fs.FS, dir string, depth int) bool {
+	entries, err := fs.ReadDir(sys, dir)
+	if err != nil {
+		return false
+	}
+	all, queues, gpus := true, false, 0
+	for _, e := range entries {
+		name, id := e.Name(), ""
+		if i := strings.IndexByte(name, '_'); i >= 0 {
+			id = name[i+1:]
+		}
+		switch {
+		case strings.HasPrefix(name, "vram_"):
+			n, err := strconv.ParseInt(read(sys, path.Join(dir, name)), 10, 64)
+			x := h[id]
+			x.memory += max(n, 0)
+			h[id] = x
+			all = all && err == nil && n >= 0
+			gpus++
+		case strings.HasPrefix(name, "stats_"), strings.HasPrefix(name, "sdma_"):
+			if _, err := fs.Stat(sys, path.Join(dir, "vram_"+id)); err != nil {
+				x := h[id]
+				x.doubt = true
+				h[id] = x
+			}
+		case name == "queues":
+			queues = h.queues(sys, path.Join(dir, name))
+		case strings.HasPrefix(name, "context_") && depth == 0:
+			all = h.read(sys, path.Join(dir, name), 1) && all
+		}
+	}
+	if !queues { // without them, none that holds nothing is known to be no use
+		for id, x := range h {
+			x.doubt = x.doubt || x.memory == 0
+			h[id] = x
+		}
+	}
+	return all && (gpus > 0 || queues)
+}
+
+func (h held) queues(sys fs.FS, dir string) bool {
+	entries, err := fs.ReadDir(sys, dir)
+	if err != nil {
+		return false
+	}
+	for _, e := range entries[:min(len(entries), 1024)] {
+		id := read(sys, path.Join(dir, e.Name(), "gpuid"))
+		if id == "" {
+			return false
+		}
+		x := h[id]
+		x.queue = true
+		h[id] = x
+	}
+	return true
+}
+
+const (
+	maxPIDs = 1 << 16
+	maxFDs  = 4096 // of a process
+)
+
+// readClients reads what processes hold by their open files of the driver: also those that do not compute, such as
+// a display's. A client counts once, however many files it has.
+func (k *Kernel) readClients(proc fs.FS) {
+	k.clients = map[string]map[int]int64{}
+	if len(k.cards) == 0 {
+		return
+	}
+	entries, err := fs.ReadDir(proc, ".")
+	k.unseen = err != nil
+	for _, e := range entries[:min(len(entries), maxPIDs)] {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		files, err := fs.ReadDir(proc, e.Name()+"/fd")
+		k.unseen = k.unseen || errors.Is(err, fs.ErrPermission)
+		seen := map[string]bool{}
+		for _, f := range files[:min(len(files), maxFDs)] {
+			if to, err := fs.ReadLink(proc, e.Name()+"/fd/"+f.Name()); err != nil || !strings.HasPrefix(to, "/dev/dri/") {
+				continue
+			}
+			info := read(proc, e.Name()+"/fdinfo/"+f.Name())
+			bus, client := property(info, "drm-pdev:"), property(info, "drm-client-id:")
+			if property(info, "drm-driver:") != "amdgpu" || !snapshot.Fits("pci_bus_id", bus) || seen[bus+" "+client] {
+				continue
+			}
+			seen[bus+" "+client] = true
+			k.client(snapshot.BusID(bus), pid, info)
+		}
+	}
+}
+
+// client adds what one client holds: memory of the card, and for the graphics of a processor that of the node.
+func (k *Kernel) client(bus string, pid int, info string) {
+	kinds := []string{"vram"}
+	for i := range k.cards {
+		if k.cards[i].bus == bus && k.cards[i].integrated {
+			kinds = append(kinds, "gtt")
+		}
+	}
+	for _, kind := range kinds {
+		amount := fields{"": property(info, "drm-memory-"+kind+":")}
+		if v := amount.number(0, maxMemory, false, ""); v != nil {
+			if k.clients[bus] == nil {
+				k.clients[bus] = map[int]int64{}
+			}
+			k.clients[bus][pid] += int64(*v)
+		}
+	}
+}

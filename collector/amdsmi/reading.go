@@ -1,0 +1,335 @@
+// Package amdsmi reads AMD's GPUs: the output of amd-smi or rocm-smi, and the driver's own files below /sys and
+// /proc, with which it is compared. It is pure; package collector runs the programs.
+//
+// An empty list of processes proves nothing: without permission, and before ROCm 6.2, the tools list none, or one under
+// every GPU. KFD, the driver's part for computing, lists those of every account, so it decides who uses a GPU. Where
+// it cannot be read, or a tool lists a process that the kernel does not know, processes are unknown.
+package amdsmi
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"gpuboard/internal/snapshot"
+)
+
+// MaxOutputBytes limits the output that is parsed.
+const MaxOutputBytes = 16 << 20
+
+// A Reading is what is known of the GPUs.
+type Reading struct {
+	// Complete is true when GPUs are all that the driver has.
+	Complete  bool
+	GPUs      []snapshot.GPU
+	Processes []snapshot.Process
+	Tool      snapshot.Tool
+	// Integrated is true when graphics of a processor were left out.
+	Integrated bool
+}
+
+// Options say how to read.
+type Options struct {
+	// First is the index of the first GPU.
+	First int
+	// Integrated is true to list the graphics of processors, too.
+	Integrated bool
+	// Failed says why a tool did not answer in a way after which its processes count as unknown; "" otherwise.
+	Failed string
+}
+
+// A unit is one card with what each source has of it. The first told is the card itself, or its first partition,
+// which repeats the card's numbers; the others are further partitions.
+type unit struct {
+	card
+	told []told
+}
+
+// Keys lists the addresses of the cards that are not integrated, or all if asked.
+func (k *Kernel) Keys(integrated bool) (list []string) {
+	for i := range k.cards {
+		if integrated || !k.cards[i].integrated {
+			list = append(list, k.cards[i].bus)
+		}
+	}
+	return list
+}
+
+// Read puts together what the driver's files and a tool tell.
+func Read(k *Kernel, a *Answer, opts Options) Reading {
+	units, strangers := match(k, a)
+	r := Reading{Complete: k.whole && strangers == 0 && opts.Failed == "" && len(k.cards) > 0, Tool: a.Tool}
+	r.Tool.Driver = cmp.Or(r.Tool.Driver, k.driver)
+	if !a.Said {
+		r.Tool.Vendor, r.Tool.Name = snapshot.AMD, "sysfs"
+	}
+	for i := range units {
+		u := &units[i]
+		g := u.gpu()
+		r.Tool.Driver = cmp.Or(r.Tool.Driver, shaped("version", u.fields.first("driver/version", "driver/driver_version")))
+		if u.isIntegrated(g.Name) {
+			if !opts.Integrated {
+				r.Integrated = true
+				continue
+			}
+			g.MemoryShared, g.MemoryTotal, g.MemoryUsed, g.MemoryFree = true, nil, nil, nil
+		}
+		if len(r.GPUs) >= snapshot.MaxGPUs {
+			r.Complete = false
+			break
+		}
+		g.Index = opts.First + len(r.GPUs)
+		processes, why := u.processes(k, a, &g)
+		g.ProcessesUnknown = cmp.Or(opts.Failed, why)
+		for _, p := range processes {
+			p.GPU, p.GPUUUID = g.Index, g.UUID
+			r.Processes = append(r.Processes, p)
+		}
+		r.GPUs = append(r.GPUs, g)
+	}
+	return r
+}
+
+// match finds the cards of the driver in what a tool tells: by address, by UUID, and where it tells neither, in the
+// order of addresses, which is that of the tools, if there are as many. Without the driver's files, the tool alone
+// tells of cards. strangers are how many of the tool's are not among the driver's.
+func match(k *Kernel, a *Answer) (units []unit, strangers int) {
+	for _, c := range k.cards {
+		units = append(units, unit{card: c})
+	}
+	var nameless []told
+	for _, t := range a.cards {
+		i := slices.IndexFunc(units, func(u unit) bool {
+			return t.bus != "" && slotOf(u.bus) == slotOf(t.bus) || t.bus == "" && t.uuid != "" && t.uuid == u.uuid
+		})
+		switch {
+		case i >= 0:
+			units[i].told = append(units[i].told, t)
+		case len(k.cards) == 0:
+			units = append(units, unit{card: card{bus: t.bus}, told: []told{t}})
+		case t.bus == "":
+			nameless = append(nameless, t)
+		default:
+			strangers++
+		}
+	}
+	var untold []int
+	for i := range units {
+		if len(units[i].told) == 0 {
+			untold = append(untold, i)
+		}
+	}
+	if len(untold) != len(nameless) {
+		strangers += len(nameless)
+	} else {
+		for n, t := range nameless {
+			units[untold[n]].told = []told{t}
+		}
+	}
+	for i := range units {
+		units[i].merge()
+	}
+	slices.SortStableFunc(units, func(a, b unit) int { return strings.Compare(a.bus, b.bus) })
+	return units, strangers
+}
+
+// merge puts the tool's texts before those of the driver's files.
+func (u *unit) merge() {
+	all := fields{}
+	if len(u.told) > 0 {
+		maps.Copy(all, u.told[0].fields)
+		u.uuid = cmp.Or(u.uuid, u.told[0].uuid)
+	}
+	for path, s := range u.fields {
+		all.add(path, s)
+	}
+	u.fields = all
+}
+
+func memoryTotal() []string {
+	return []string{"mem_usage/total_vram", "VRAM Total Memory (B)", "mem_info_vram_total", "vram/size", "vram/vram_size_mb"}
+}
+
+// gpu returns the card without its processes.
+func (u *unit) gpu() snapshot.GPU {
+	g := snapshot.GPU{Vendor: snapshot.AMD, UUID: u.uuid, PCIBusID: u.bus, Name: u.name(), Health: snapshot.HealthOK}
+	for _, d := range snapshot.Descriptors() {
+		heat := d.Unit == "celsius" || d.Unit == "watt"
+		if v := u.fields.number(d.Low, d.High, !heat, d.AMD...); v != nil {
+			d.Set(&g.Readings, *v)
+		}
+	}
+	if total := u.fields.number(1, maxMemory, false, memoryTotal()...); total != nil {
+		g.MemoryTotal = new(int64(*total))
+		used := u.fields.number(0, *total, true, "mem_usage/used_vram", "VRAM Total Used Memory (B)", "mem_info_vram_used")
+		if used != nil {
+			g.MemoryUsed, g.MemoryFree = new(int64(*used)), new(int64(*total)-int64(*used))
+		}
+	}
+	if g.Temperature == nil && g.MemoryUsed == nil && g.UtilizationGPU == nil {
+		g.Health, g.HealthReason = snapshot.HealthUnknown, "none of its readings can be read"
+	}
+	u.partitions(&g)
+	return g
+}
+
+// partitions lists the partitions of the card, whose numbers a tool repeats from the card: what each has is known
+// from KFD alone.
+func (u *unit) partitions(g *snapshot.GPU) {
+	n := max(len(u.told), len(u.nodes))
+	if n < 2 {
+		return
+	}
+	compute := u.fields.first("partition/accelerator_partition", "partition/compute_partition", "current_compute_partition")
+	memory := u.fields.first("partition/memory_partition", "current_memory_partition")
+	profile := cmp.Or(shaped("profile", strings.TrimSpace(compute+" "+memory)), shaped("profile", compute))
+	g.MIGMode = "enabled"
+	for i := range min(n, snapshot.MaxMIGDevices) {
+		d := snapshot.MIGDevice{Index: i, GPUInstanceID: new(i), Profile: profile}
+		if i < len(u.nodes) && u.nodes[i].bank > 0 {
+			d.MemoryTotal = new(u.nodes[i].bank)
+		}
+		g.MIGDevices = append(g.MIGDevices, d)
+	}
+}
+
+// name returns the name for buyers: "Radeon RX 7800 XT" of "Navi 32 [Radeon RX 7800 XT]".
+func (u *unit) name() string {
+	for _, path := range []string{"asic/market_name", "board/product_name", "Card Series", "Card series", "Device Name", "product_name"} {
+		s := u.fields[path]
+		if _, inner, ok := strings.Cut(s, "["); ok {
+			s, _, _ = strings.Cut(inner, "]")
+		}
+		if s = strings.TrimSpace(s); snapshot.Fits("name", s) && !strings.HasPrefix(s, "0x") {
+			return s
+		}
+	}
+	if _, device, ok := strings.Cut(u.fields["pci id"], ":"); ok {
+		return shaped("name", "AMD GPU "+device)
+	}
+	return ""
+}
+
+// ofProcessor matches names of the graphics of processors.
+var ofProcessor = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\b(Raphael|Rembrandt|Phoenix|Renoir|Cezanne|Picasso|Raven|Lucienne|Barcelo|Mendocino|` +
+		`Granite Ridge|Strix|Hawk Point|Krackan|Radeon (Vega )?Graphics|[6789][0-9]0M|80[456]0S)\b`)
+})
+
+// isIntegrated reports whether this is the graphics of a processor, which shares the node's memory.
+func (u *unit) isIntegrated(name string) bool {
+	kind := u.fields["vram/type"]
+	return u.integrated || smallMemory(u.fields) || strings.HasPrefix(kind, "DDR") || strings.HasPrefix(kind, "LPDDR") ||
+		ofProcessor().MatchString(name)
+}
+
+// processes lists who uses the card, and says why that may not be all.
+func (u *unit) processes(k *Kernel, a *Answer, g *snapshot.GPU) (list []snapshot.Process, why string) {
+	names := map[int]string{}
+	claimed := slices.Clone(a.anywhere)
+	for _, t := range u.told {
+		claimed = append(claimed, t.claims...)
+	}
+	for _, c := range claimed {
+		names[c.pid] = cmp.Or(names[c.pid], c.name)
+		if _, known := k.kfd.processes[c.pid]; !known && !k.isClient(c.pid) {
+			why = a.Tool.Name + " lists a process that the kernel does not"
+		}
+	}
+	switch {
+	case !k.kfd.whole:
+		why = "the list of KFD cannot be read"
+	case len(u.nodes) == 0:
+		why = "KFD does not tell of this GPU"
+	case len(g.MIGDevices) > len(u.nodes):
+		why = "KFD does not tell of all its partitions"
+	}
+	for i, n := range u.nodes {
+		sum := int64(0)
+		for _, pid := range slices.Sorted(maps.Keys(k.kfd.processes)) {
+			x := k.kfd.processes[pid][n.gpuID]
+			if x.memory == 0 && !x.queue {
+				if x.doubt {
+					why = cmp.Or(why, "what a process holds cannot be read")
+				}
+				continue
+			}
+			p := snapshot.Process{PID: pid, Type: snapshot.Compute, Program: names[pid]}
+			if x.memory > 0 { // a chip with the memory of its processor always says 0
+				p.UsedMemory = new(x.memory >> 20)
+			}
+			if len(g.MIGDevices) > 0 {
+				p.GPUInstanceID = new(i)
+			}
+			sum += x.memory >> 20
+			list = append(list, p)
+		}
+		if i < len(g.MIGDevices) && k.kfd.whole && g.MIGDevices[i].MemoryTotal != nil {
+			g.MIGDevices[i].MemoryUsed = new(min(sum, *g.MIGDevices[i].MemoryTotal))
+		}
+	}
+	clients := k.clients[u.bus]
+	for _, pid := range slices.Sorted(maps.Keys(clients)) {
+		if _, computes := k.kfd.processes[pid]; !computes {
+			list = append(list, snapshot.Process{PID: pid, Type: snapshot.Graphics, Program: names[pid], UsedMemory: new(clients[pid])})
+		}
+	}
+	if !k.kfd.whole {
+		list = append(list, u.claimed(a, list)...)
+	}
+	if why == "" && k.unseen && unexplained(g, list) {
+		why = "more memory is in use than its processes hold"
+	}
+	return list, why
+}
+
+// isClient reports whether a process has memory of a card by its open files.
+func (k *Kernel) isClient(pid int) bool {
+	for _, clients := range k.clients {
+		if _, ok := clients[pid]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// claimed are the processes by the tool alone, where the kernel's list cannot be read: those that hold memory here and
+// that it does not list with the same memory elsewhere.
+func (u *unit) claimed(a *Answer, known []snapshot.Process) (list []snapshot.Process) {
+	times := map[[2]float64]int{}
+	for _, t := range a.cards {
+		for _, c := range t.claims {
+			if c.memory != nil {
+				times[[2]float64{float64(c.pid), *c.memory}]++
+			}
+		}
+	}
+	for _, t := range u.told {
+		for _, c := range t.claims {
+			same := func(p snapshot.Process) bool { return p.PID == c.pid }
+			if c.memory == nil || times[[2]float64{float64(c.pid), *c.memory}] > 1 || slices.ContainsFunc(known, same) {
+				continue
+			}
+			list = append(list, snapshot.Process{PID: c.pid, Type: snapshot.Compute, Program: c.name, UsedMemory: new(int64(*c.memory))})
+		}
+	}
+	return list
+}
+
+// unexplained reports whether much more memory is in use than processes hold, as where those of other accounts that
+// do not compute cannot be seen. What a card without any holds differs by model: 280 MiB are common.
+func unexplained(g *snapshot.GPU, list []snapshot.Process) bool {
+	if g.MemoryUsed == nil || g.MemoryTotal == nil {
+		return false
+	}
+	left := *g.MemoryUsed
+	for _, p := range list {
+		if p.UsedMemory != nil {
+			left -= *p.UsedMemory
+		}
+	}
+	return left > max(500, *g.MemoryTotal/50)
+}

@@ -1,0 +1,222 @@
+package amdsmi
+
+import (
+	"math"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"gpuboard/internal/snapshot"
+)
+
+// An Answer is what a tool tells.
+type Answer struct {
+	// Tool names the program and its version.
+	Tool snapshot.Tool
+	// Said is true when it has told of GPUs.
+	Said bool
+	// Notes are the texts around the JSON, for [Explain].
+	Notes string
+	cards []told
+	// anywhere are processes of which rocm-smi does not tell the GPU.
+	anywhere []claim
+}
+
+// A told is one GPU or partition as a tool tells of it.
+type told struct {
+	fields fields
+	bus    string // as snapshot.BusID has it; "" if it is not told
+	uuid   string
+	claims []claim
+}
+
+// A claim is a process that a tool lists.
+type claim struct {
+	pid    int
+	name   string
+	memory *float64 // MiB; nil if it is not told or is 0, which some cards always read
+}
+
+const (
+	maxPID       = 1 << 30
+	maxMemory    = 1 << 24 // MiB
+	maxProcesses = 4096    // of a node
+)
+
+// StaticArgs, MetricArgs, ProcessArgs and VersionArgs make amd-smi write what [ParseSMI] reads. What the first and
+// the last write stays the same while the cards do.
+func StaticArgs() []string  { return []string{"static", "--json"} }
+func MetricArgs() []string  { return []string{"metric", "--json"} }
+func ProcessArgs() []string { return []string{"process", "--json"} }
+func VersionArgs() []string { return []string{"version", "--json"} }
+
+// ParseSMI parses the outputs of amd-smi from ROCm 6.0 on. A GPU is told in several documents, by its number.
+func ParseSMI(version, static, metric, process []byte) Answer {
+	a := Answer{Tool: snapshot.Tool{Vendor: snapshot.AMD, Name: "amd-smi"}}
+	at := map[int]int{}
+	for _, out := range [][]byte{static, metric, process} {
+		for _, document := range documents(out) {
+			objects(document, "gpu", 0, func(record map[string]any) {
+				n, err := strconv.Atoi(text(record["gpu"]))
+				if err != nil || n < 0 {
+					return
+				}
+				i, known := at[n]
+				if !known {
+					if len(a.cards) >= 4*snapshot.MaxGPUs {
+						return
+					}
+					i, at[n] = len(a.cards), len(a.cards)
+					a.cards = append(a.cards, told{fields: fields{"number": strconv.Itoa(n)}})
+				}
+				a.cards[i].take(record)
+			})
+		}
+		a.Said = len(a.cards) > 0
+		a.Notes += notes(out)
+	}
+	slices.SortStableFunc(a.cards, func(x, y told) int { return order(x.fields) - order(y.fields) })
+	for i := range a.cards {
+		a.cards[i].identify()
+	}
+	for _, document := range documents(version) {
+		objects(document, "version", 0, func(record map[string]any) { a.Tool.Version = shaped("version", text(record["version"])) })
+	}
+	return a
+}
+
+func order(f fields) int { n, _ := strconv.Atoi(f["number"]); return n }
+
+// take adds a record of amd-smi. The list of processes is in process_list, and before ROCm 6.1 in values.
+func (t *told) take(record map[string]any) {
+	for _, key := range []string{"process_list", "values"} {
+		objects(record[key], "pid", 0, func(process map[string]any) {
+			f := fields{}
+			f.flatten("", process, 0)
+			t.claims = claims(t.claims, f["pid"], f["name"], f.first("memory_usage/vram_mem", "vram_mem", "mem_usage"))
+		})
+		delete(record, key)
+	}
+	t.fields.flatten("", record, 0)
+}
+
+// claims adds a process to a list. Memory without a unit is in bytes.
+func claims(list []claim, pid, name, memory string) []claim {
+	n, err := strconv.Atoi(pid)
+	if err != nil || n < 1 || n > maxPID || len(list) >= maxProcesses {
+		return list
+	}
+	if _, err := strconv.ParseUint(memory, 10, 64); err == nil {
+		memory += " B"
+	}
+	return append(list, claim{pid: n, name: program(name), memory: fields{"": memory}.number(0, maxMemory, false, "")})
+}
+
+func program(name string) string {
+	name, _, _ = strings.Cut(strings.TrimSpace(name), " ")
+	if name == "" || name == "N/A" {
+		return ""
+	}
+	return snapshot.Text(path.Base(name), snapshot.MaxProgramBytes)
+}
+
+// identify finds the address and the UUID.
+func (t *told) identify() {
+	t.bus = shaped("pci_bus_id", t.fields.first("bus/bdf", "PCI Bus"))
+	if t.bus != "" {
+		t.bus = snapshot.BusID(t.bus)
+	}
+	t.uuid = uuid(t.fields.first("asic/asic_serial", "Unique ID"))
+}
+
+// uuid returns what ROCR_VISIBLE_DEVICES takes: GPU- and the 16 hexadecimal digits of the chip's unique id.
+func uuid(id string) string {
+	n, err := strconv.ParseUint(strings.TrimPrefix(strings.ToLower(id), "0x"), 16, 64)
+	if err != nil || n == 0 || n == math.MaxUint64 {
+		return ""
+	}
+	hex := strconv.FormatUint(n, 16)
+	return "GPU-" + strings.Repeat("0", 16-len(hex)) + hex
+}
+
+// shaped returns a text of this shape, and "" for any other.
+func shaped(kind, s string) string {
+	if snapshot.Fits(kind, s) {
+		return s
+	}
+	return ""
+}
+
+// ROCmArgs make rocm-smi write what [ParseROCm] reads.
+func ROCmArgs() []string {
+	return []string{"--json", "--showid", "--showuniqueid", "--showbus", "--showproductname", "--showtemp", "--showuse",
+		"--showmemuse", "--showpower", "--showmaxpower", "--showclocks", "--showfan", "--showmeminfo", "vram",
+		"--showdriverversion", "--showpids"}
+}
+
+var cardKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^card[0-9]{1,3}$`) })
+
+// ParseROCm parses the output of rocm-smi --json: an object of cards, and system beside them. Errors stand in the
+// same output.
+func ParseROCm(out []byte) Answer {
+	a := Answer{Tool: snapshot.Tool{Vendor: snapshot.AMD, Name: "rocm-smi"}, Notes: notes(out)}
+	for _, document := range documents(out) {
+		cards, _ := document.(map[string]any)
+		for key, v := range cards {
+			record, _ := v.(map[string]any)
+			switch {
+			case key == "system":
+				a.system(record)
+			case cardKey().MatchString(key) && len(a.cards) < 4*snapshot.MaxGPUs:
+				t := told{fields: fields{"number": strings.TrimPrefix(key, "card")}}
+				for name, value := range record {
+					t.fields.add(name, inBytes(name, text(value)))
+				}
+				t.identify()
+				a.cards = append(a.cards, t)
+			}
+		}
+	}
+	slices.SortStableFunc(a.cards, func(x, y told) int { return order(x.fields) - order(y.fields) })
+	a.Said = len(a.cards) > 0
+	return a
+}
+
+// inBytes adds the unit that stands in the key alone.
+func inBytes(key, s string) string {
+	if strings.HasSuffix(key, "(B)") {
+		return s + " B"
+	}
+	return s
+}
+
+// system reads the driver's version and the processes: "PID4001": "python, 1, 177386942464, 0, 4", of which the
+// second is how many GPUs it is on.
+func (a *Answer) system(record map[string]any) {
+	for key, v := range record {
+		digits, isPID := strings.CutPrefix(key, "PID")
+		switch cells := strings.Split(text(v)+",,", ","); {
+		case key == "Driver version":
+			a.Tool.Driver = shaped("version", text(v))
+		case isPID:
+			a.anywhere = claims(a.anywhere, digits, cells[0], strings.TrimSpace(cells[2]))
+		}
+	}
+}
+
+// notes returns the beginning of a text up to its JSON, and all of one that has none.
+func notes(out []byte) string {
+	if len(documents(out)) == 0 {
+		return string(out[:min(len(out), maxNotes)])
+	}
+	s := string(out[:min(len(out), maxNotes)])
+	if i := strings.IndexAny(s, "[{"); i >= 0 && !strings.HasPrefix(s, "WARNING: [") {
+		s = s[:i]
+	}
+	return s
+}
+
+const maxNotes = 4 << 10
