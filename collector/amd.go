@@ -1,11 +1,10 @@
 package collector
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -151,29 +150,16 @@ func (c *Collector) amdAccess(s *snapshot.Snapshot) {
 		if err != nil || syscall.Access(device, readWrite) == nil {
 			continue
 		}
-		group := ""
+		group := "of its owner"
 		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-			group = c.groupName(stat.Gid)
+			group = strconv.FormatUint(uint64(stat.Gid), 10)
+			if g, err := user.LookupGroupId(group); err == nil {
+				group = g.Name
+			}
 		}
 		s.Errors = slices.DeleteFunc(s.Errors, func(p snapshot.Problem) bool { return p.Code == "amd:permission" })
 		report(s, "amd:permission", "this account may not open %s, which belongs to the group %s: add the account to it "+
 			"(`usermod -aG %s ACCOUNT`), and start the collector again", device, group, group)
 		return
 	}
-}
-
-// groupName returns the name of a group, or its number.
-func (c *Collector) groupName(gid uint32) string {
-	number := strconv.FormatUint(uint64(gid), 10)
-	f, err := os.Open(filepath.Join(c.opts.Roots.Etc, "group"))
-	if err != nil {
-		return number
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if cells := strings.Split(lines.Text(), ":"); len(cells) > 2 && cells[2] == number {
-			return cells[0]
-		}
-	}
-	return fmt.Sprint(number)
 }

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"gpuboard/internal/snapshot"
 )
@@ -52,27 +50,11 @@ type node struct {
 	bank  int64 // MiB; 0 if it is not known
 }
 
-const maxFile = 64 << 10
-
-// read returns the text of a file; "" if it cannot be read.
+// read returns the text of a file of the kernel; "" if it cannot be read.
 func read(fsys fs.FS, name string) string {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	b := make([]byte, maxFile)
-	n := 0
-	for n < len(b) {
-		k, err := f.Read(b[n:])
-		if n += k; err != nil || k == 0 {
-			break
-		}
-	}
-	return string(bytes.TrimSpace(b[:n]))
+	b, _ := fs.ReadFile(fsys, name)
+	return string(bytes.TrimSpace(b))
 }
-
-var drmCard = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^card[0-9]{1,3}$`) })
 
 // ReadKernel reads the cards and their processes below /sys and /proc. It may block where the driver hangs.
 func ReadKernel(sys, proc fs.FS) Kernel {
@@ -80,15 +62,14 @@ func ReadKernel(sys, proc fs.FS) Kernel {
 	entries, err := fs.ReadDir(sys, "class/drm")
 	k.whole = err == nil
 	for _, e := range entries {
-		if !drmCard().MatchString(e.Name()) || len(k.cards) >= snapshot.MaxGPUs {
+		if !cardKey().MatchString(e.Name()) || len(k.cards) >= snapshot.MaxGPUs {
 			continue
 		}
 		dir := path.Join("class/drm", e.Name(), "device")
 		event := read(sys, dir+"/uevent")
-		switch driver := property(event, "DRIVER="); {
-		case driver == "amdgpu":
+		if property(event, "DRIVER=") == "amdgpu" {
 			k.cards = append(k.cards, readCard(sys, dir, event))
-		case event == "" && read(sys, dir+"/vendor") == "0x1002":
+		} else if event == "" && read(sys, dir+"/vendor") == "0x1002" {
 			k.whole = false
 		}
 	}
@@ -115,8 +96,7 @@ func readCard(sys fs.FS, dir, event string) card {
 	if bus := shaped("pci_bus_id", property(event, "PCI_SLOT_NAME=")); bus != "" {
 		c.bus = snapshot.BusID(bus)
 	}
-	id := property(event, "PCI_ID=")
-	c.fields.add("pci id", id)
+	c.fields.add("pci id", property(event, "PCI_ID="))
 	for _, name := range []string{"gpu_busy_percent", "mem_busy_percent", "current_link_width", "max_link_width", "product_name",
 		"unique_id", "current_compute_partition", "current_memory_partition"} {
 		c.fields.add(name, read(sys, path.Join(dir, name)))

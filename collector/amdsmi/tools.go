@@ -18,7 +18,7 @@ type Answer struct {
 	Tool snapshot.Tool
 	// Said is true when it has told of GPUs.
 	Said bool
-	// Notes are the texts around the JSON, for [Explain].
+	// Notes are the beginnings of what it wrote, for [Explain].
 	Notes string
 	cards []told
 	// anywhere are processes of which rocm-smi does not tell the GPU.
@@ -44,6 +44,7 @@ const (
 	maxPID       = 1 << 30
 	maxMemory    = 1 << 24 // MiB
 	maxProcesses = 4096    // of a node
+	maxNotes     = 4 << 10
 )
 
 // StaticArgs, MetricArgs, ProcessArgs and VersionArgs make amd-smi write what [ParseSMI] reads. What the first and
@@ -76,7 +77,7 @@ func ParseSMI(version, static, metric, process []byte) Answer {
 			})
 		}
 		a.Said = len(a.cards) > 0
-		a.Notes += notes(out)
+		a.Notes += string(out[:min(len(out), maxNotes)])
 	}
 	slices.SortStableFunc(a.cards, func(x, y told) int { return order(x.fields) - order(y.fields) })
 	for i := range a.cards {
@@ -162,7 +163,7 @@ var cardKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`
 // ParseROCm parses the output of rocm-smi --json: an object of cards, and system beside them. Errors stand in the
 // same output.
 func ParseROCm(out []byte) Answer {
-	a := Answer{Tool: snapshot.Tool{Vendor: snapshot.AMD, Name: "rocm-smi"}, Notes: notes(out)}
+	a := Answer{Tool: snapshot.Tool{Vendor: snapshot.AMD, Name: "rocm-smi"}, Notes: string(out[:min(len(out), maxNotes)])}
 	for _, document := range documents(out) {
 		cards, _ := document.(map[string]any)
 		for key, v := range cards {
@@ -206,17 +207,3 @@ func (a *Answer) system(record map[string]any) {
 		}
 	}
 }
-
-// notes returns the beginning of a text up to its JSON, and all of one that has none.
-func notes(out []byte) string {
-	if len(documents(out)) == 0 {
-		return string(out[:min(len(out), maxNotes)])
-	}
-	s := string(out[:min(len(out), maxNotes)])
-	if i := strings.IndexAny(s, "[{"); i >= 0 && !strings.HasPrefix(s, "WARNING: [") {
-		s = s[:i]
-	}
-	return s
-}
-
-const maxNotes = 4 << 10

@@ -22,7 +22,7 @@ func TestCodesHaveWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	// register tells the node that registers, and no board.
-	code, area := regexp.MustCompile(`"([a-z]+:[a-z-]+)"`), regexp.MustCompile(`^(aliases|bad|booking|clock|cluster|consul|discovery|drop|gpu|history|host|legacy|note|notify|people|ps|root|smi|state|store):|^site:unpublished$`)
+	code, area := regexp.MustCompile(`"([a-z]+:[a-z-]+)"`), regexp.MustCompile(`^(aliases|amd|bad|booking|clock|cluster|consul|discovery|drop|gpu|history|host|legacy|note|notify|people|ps|root|smi|state|store):|^site:unpublished$`)
 	found := map[string]string{
 		// Made of a prefix and what follows.
 		"consul:critical": "board", "consul:warning": "board", "consul:maintenance": "board",
