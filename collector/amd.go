@@ -22,6 +22,7 @@ type amdState struct {
 	key             string             // the cards that static and version are of
 	static, version []byte
 	first           int // the index of the first, which is behind NVIDIA's
+	mayOpen         func(device string) bool
 }
 
 // amdGPUs adds AMD's GPUs. On a node without them it looks for the driver, and does no more.
@@ -140,14 +141,18 @@ func (c *Collector) askAMD(ctx context.Context, s *snapshot.Snapshot, key string
 	return a, failed
 }
 
+func mayOpen(device string) bool {
+	const readWrite = 6
+	return syscall.Access(device, readWrite) == nil
+}
+
 // amdAccess reports that this account may not use the devices. Access is tested, and not by the names of groups: rules
 // of udev and access lists give it in other ways. Opening /dev/kfd would make this process one of its users.
 func (c *Collector) amdAccess(s *snapshot.Snapshot) {
 	devices, _ := filepath.Glob(filepath.Join(c.opts.Roots.Dev, "dri", "renderD*"))
 	for _, device := range append([]string{filepath.Join(c.opts.Roots.Dev, "kfd")}, devices...) {
 		info, err := os.Stat(device)
-		const readWrite = 6
-		if err != nil || syscall.Access(device, readWrite) == nil {
+		if err != nil || c.amd.mayOpen(device) {
 			continue
 		}
 		group := "of its owner"

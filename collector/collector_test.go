@@ -29,6 +29,8 @@ func TestMain(m *testing.M) {
 		fakesmi.Main()
 	case "ps":
 		fakeps.Main()
+	case "amd-smi", "rocm-smi":
+		fakesmi.AMDMain()
 	}
 	if os.Getenv("GPUBOARD_TEST_SLEEP") != "" { // whatever its arguments are
 		time.Sleep(10 * time.Minute)

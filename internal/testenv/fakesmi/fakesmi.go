@@ -41,6 +41,16 @@ func Main() {
 	syscall.Exit(Play("GPUBOARD_FAKE_SMI", os.Getenv(source), os.Args[1:], os.Stdout, os.Stderr))
 }
 
+// AMDMain is amd-smi and rocm-smi: GPUBOARD_FAKE_AMD is a directory with a file for each of their answers (static,
+// metric, process, version; rocm), and the other variables are as above with this prefix.
+func AMDMain() {
+	answer := "rocm"
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
+		answer = os.Args[1]
+	}
+	syscall.Exit(Play("GPUBOARD_FAKE_AMD", filepath.Join(os.Getenv("GPUBOARD_FAKE_AMD"), answer), os.Args[1:], os.Stdout, os.Stderr))
+}
+
 // Play replays a file as the variables that begin with prefix say, and returns
 // the exit status.
 func Play(prefix, file string, args []string, stdout, stderr io.Writer) int {
