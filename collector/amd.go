@@ -68,6 +68,11 @@ func (c *Collector) addAMD(s *snapshot.Snapshot, k *amdsmi.Kernel, a *amdsmi.Ans
 		c.amd.first = max(c.amd.first, g.Index+1)
 	}
 	r := amdsmi.Read(k, a, amdsmi.Options{First: c.amd.first, Integrated: c.opts.AMDIntegrated, Failed: failed})
+	for i := range s.Errors {
+		if p := &s.Errors[i]; r.Integrated && len(r.GPUs) == 0 && p.Code == "smi:missing" {
+			p.Message = snapshot.Text(p.Message+"; the graphics of AMD's processor are listed with --amd-integrated", snapshot.MaxTextBytes)
+		}
+	}
 	if len(r.GPUs) == 0 {
 		return
 	}

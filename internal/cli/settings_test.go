@@ -67,6 +67,8 @@ func nodeSettings() []setting {
 			return l.files("*/latest.json.gz")
 		}},
 		{"nvidia_smi", "nvidia-smi", "", "DIR/none", "smi:missing", collected(`"code": "(smi:missing)"`)},
+		{"amd_smi", "", "", "DIR/amd-smi", "Instinct MI210", amdNamed("Instinct MI210")},
+		{"amd_integrated", "false", "", "true", "Radeon 680M", amdNamed("Radeon 680M")},
 		{"ps", "fake-ps", "", "DIR/none", "ps:missing", collected(`"code": "(ps:missing)"`)},
 		{"nvidia_smi_timeout", "1m", "", "50ms", "smi:timeout", func(l *trial) string {
 			l.t.Setenv("GPUBOARD_FAKE_SMI_DELAY", "1s")
@@ -451,5 +453,19 @@ func historySettings() []setting {
 			l.remember(time.Date(2026, 11, 10, 18, 0, 0, 0, time.UTC), "zoe")
 			return l.hours("30d", "zoe", "gpu_hours")
 		}},
+	}
+}
+
+// amdNamed is the name of the GPU of an amd-smi that tells of a card, or of the graphics of a processor.
+func amdNamed(name string) func(*trial) string {
+	return func(l *trial) string {
+		l.write("amd-smi", `#!/bin/sh
+echo '[{"gpu":0,"asic":{"market_name":"`+name+`"}}]'
+`)
+		if err := os.Chmod(filepath.Join(l.dir, "amd-smi"), 0o755); err != nil {
+			l.t.Fatal(err)
+		}
+		set(l, "GPUBOARD_AMD_SMI", l.dir+"/amd-smi")
+		return collected(`"name": "(Instinct MI210|Radeon 680M)"`)(l)
 	}
 }
