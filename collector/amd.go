@@ -35,7 +35,7 @@ func (c *Collector) amdGPUs(ctx context.Context, s *snapshot.Snapshot) {
 	if c.amd.waiting == nil {
 		waiting := make(chan amdsmi.Kernel, 1)
 		sys, proc := os.DirFS(c.opts.Roots.Sys), os.DirFS(c.opts.Roots.Proc)
-		go func() { waiting <- amdsmi.ReadKernel(sys, proc) }()
+		go func() { waiting <- amdsmi.ReadKernel(sys, proc, c.opts.AMDIntegrated) }()
 		c.amd.waiting = waiting
 	}
 	var k amdsmi.Kernel

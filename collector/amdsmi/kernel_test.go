@@ -82,7 +82,7 @@ func TestWhoUses(t *testing.T) {
 // TestHiddenMemory: memory that no process of KFD's explains may be that of a process that this account cannot see.
 func TestHiddenMemory(t *testing.T) {
 	sys := tree(twoCards(9<<30, idleBytes))
-	k := ReadKernel(sys, tree())
+	k := ReadKernel(sys, tree(), false)
 	k.unseen = true
 	if r := Read(&k, &Answer{}, Options{}); unknowns(r) != "more memory is in use than its processes hold|" {
 		t.Errorf("unknown: %s", unknowns(r))

@@ -4,19 +4,12 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
 	"gpuboard/internal/snapshot"
 )
-
-// A kfd is what KFD, the driver's part for computing, tells of its processes: all of them, of every account. Its
-// files have mode 0444 (KFD_SYSFS_FILE_MODE in the kernel's drivers/gpu/drm/amd/amdkfd/kfd_priv.h).
-type kfd struct {
-	// whole is true when every process could be read.
-	whole     bool
-	processes map[int]held
-}
 
 // held is what a process has of each GPU, by gpu_id.
 type held map[string]hold
@@ -24,17 +17,19 @@ type held map[string]hold
 type hold struct {
 	memory int64 // bytes
 	queue  bool  // it has a queue, with which programs are started
-	// doubt: KFD knows the process on this GPU, and what it holds cannot be read.
+	// doubt: whether it has one cannot be read.
 	doubt bool
 }
 
-// readKFD reads /sys/class/kfd/kfd/proc: a directory a process, with a file vram_ID for each GPU that it may use,
-// and a directory for each of its queues. Further contexts of a process are directories within its own.
-func readKFD(sys fs.FS) kfd {
-	k := kfd{processes: map[int]held{}}
+// readProcesses reads what KFD, the driver's part for computing, tells of its processes, in /sys/class/kfd/kfd/proc:
+// a directory a process, with a file vram_ID for each GPU that it may use, and a directory for each of its queues.
+// Further contexts of a process are directories within its own. All accounts are there, and their files have mode 0444
+// (KFD_SYSFS_FILE_MODE in the kernel's drivers/gpu/drm/amd/amdkfd/kfd_priv.h).
+func (k *Kernel) readProcesses(sys fs.FS) {
 	const dir = "class/kfd/kfd/proc"
+	k.processes = map[int]held{}
 	entries, err := fs.ReadDir(sys, dir)
-	k.whole = err == nil && len(entries) <= maxProcesses
+	k.allProcesses = err == nil && len(entries) <= maxProcesses
 	for _, e := range entries[:min(len(entries), maxProcesses)] {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil || pid < 1 || pid > maxPID {
@@ -45,10 +40,9 @@ func readKFD(sys fs.FS) kfd {
 		if _, err := fs.Stat(sys, path.Join(dir, e.Name())); !ok && errors.Is(err, fs.ErrNotExist) {
 			continue // it has ended
 		}
-		k.whole = k.whole && ok
+		k.allProcesses = k.allProcesses && ok
 		k.processes[pid] = h
 	}
-	return k
 }
 
 // read adds what one context of a process holds, and reports whether all of it could be read.
@@ -59,24 +53,16 @@ func (h held) read(sys fs.FS, dir string, depth int) bool {
 	}
 	all, queues, gpus := true, false, 0
 	for _, e := range entries {
-		name, id := e.Name(), ""
-		if i := strings.IndexByte(name, '_'); i >= 0 {
-			id = name[i+1:]
-		}
+		name := e.Name()
+		id, isMemory := strings.CutPrefix(name, "vram_")
 		switch {
-		case strings.HasPrefix(name, "vram_"):
+		case isMemory:
 			n, err := strconv.ParseInt(read(sys, path.Join(dir, name)), 10, 64)
 			x := h[id]
 			x.memory += max(n, 0)
 			h[id] = x
 			all = all && err == nil && n >= 0
 			gpus++
-		case strings.HasPrefix(name, "stats_"), strings.HasPrefix(name, "sdma_"):
-			if _, err := fs.Stat(sys, path.Join(dir, "vram_"+id)); err != nil {
-				x := h[id]
-				x.doubt = true
-				h[id] = x
-			}
 		case name == "queues":
 			queues = h.queues(sys, path.Join(dir, name))
 		case strings.HasPrefix(name, "context_") && depth == 0:
@@ -117,10 +103,7 @@ const (
 // readClients reads what processes hold by their open files of the driver: also those that do not compute, such as
 // a display's. A client counts once, however many files it has.
 func (k *Kernel) readClients(proc fs.FS) {
-	k.clients = map[string]map[int]int64{}
-	if len(k.cards) == 0 {
-		return
-	}
+	k.clients = map[int]map[string]int64{}
 	entries, err := fs.ReadDir(proc, ".")
 	k.unseen = err != nil
 	for _, e := range entries[:min(len(entries), maxPIDs)] {
@@ -149,18 +132,16 @@ func (k *Kernel) readClients(proc fs.FS) {
 // client adds what one client holds: memory of the card, and for the graphics of a processor that of the node.
 func (k *Kernel) client(bus string, pid int, info string) {
 	kinds := []string{"vram"}
-	for i := range k.cards {
-		if k.cards[i].bus == bus && k.cards[i].integrated {
-			kinds = append(kinds, "gtt")
-		}
+	if slices.ContainsFunc(k.cards, func(c *card) bool { return c.bus == bus && c.integrated }) {
+		kinds = append(kinds, "gtt")
 	}
 	for _, kind := range kinds {
 		amount := fields{"": property(info, "drm-memory-"+kind+":")}
 		if v := amount.number(0, maxMemory, false, ""); v != nil {
-			if k.clients[bus] == nil {
-				k.clients[bus] = map[int]int64{}
+			if k.clients[pid] == nil {
+				k.clients[pid] = map[string]int64{}
 			}
-			k.clients[bus][pid] += int64(*v)
+			k.clients[pid][bus] += int64(*v)
 		}
 	}
 }

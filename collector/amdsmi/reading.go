@@ -41,18 +41,11 @@ type Options struct {
 	Failed string
 }
 
-// A unit is one card with what each source has of it. The first told is the card itself, or its first partition,
-// which repeats the card's numbers; the others are further partitions.
-type unit struct {
-	card
-	told []told
-}
-
 // Keys lists the addresses of the cards that are not integrated, or all if asked.
 func (k *Kernel) Keys(integrated bool) (list []string) {
-	for i := range k.cards {
-		if integrated || !k.cards[i].integrated {
-			list = append(list, k.cards[i].bus)
+	for _, c := range k.cards {
+		if integrated || !c.integrated {
+			list = append(list, c.bus)
 		}
 	}
 	return list
@@ -60,17 +53,16 @@ func (k *Kernel) Keys(integrated bool) (list []string) {
 
 // Read puts together what the driver's files and a tool tell.
 func Read(k *Kernel, a *Answer, opts Options) Reading {
-	units, strangers := match(k, a)
+	cards, strangers := match(k, a)
 	r := Reading{Complete: k.whole && strangers == 0 && opts.Failed == "" && len(k.cards) > 0, Tool: a.Tool}
 	r.Tool.Driver = cmp.Or(r.Tool.Driver, k.driver)
 	if !a.Said {
 		r.Tool.Vendor, r.Tool.Name = snapshot.AMD, "sysfs"
 	}
-	for i := range units {
-		u := &units[i]
-		g := u.gpu()
-		r.Tool.Driver = cmp.Or(r.Tool.Driver, shaped("version", u.fields.first("driver/version", "driver/driver_version")))
-		if u.isIntegrated(g.Name) {
+	for _, c := range cards {
+		g := c.gpu()
+		r.Tool.Driver = cmp.Or(r.Tool.Driver, shaped("version", c.fields.first("driver/version", "driver/driver_version")))
+		if c.isIntegrated(g.Name) {
 			if !opts.Integrated {
 				r.Integrated = true
 				continue
@@ -82,7 +74,7 @@ func Read(k *Kernel, a *Answer, opts Options) Reading {
 			break
 		}
 		g.Index = opts.First + len(r.GPUs)
-		processes, why := u.processes(k, a, &g)
+		processes, why := c.processes(k, a, &g)
 		g.ProcessesUnknown = cmp.Or(opts.Failed, why)
 		for _, p := range processes {
 			p.GPU, p.GPUUUID = g.Index, g.UUID
@@ -96,57 +88,58 @@ func Read(k *Kernel, a *Answer, opts Options) Reading {
 // match finds the cards of the driver in what a tool tells: by address, by UUID, and where it tells neither, in the
 // order of addresses, which is that of the tools, if there are as many. Without the driver's files, the tool alone
 // tells of cards. strangers are how many of the tool's are not among the driver's.
-func match(k *Kernel, a *Answer) (units []unit, strangers int) {
+func match(k *Kernel, a *Answer) (cards []*card, strangers int) {
 	for _, c := range k.cards {
-		units = append(units, unit{card: c})
+		cards = append(cards, new(*c))
 	}
-	var nameless []told
+	var nameless []*card
 	for _, t := range a.cards {
-		i := slices.IndexFunc(units, func(u unit) bool {
-			return t.bus != "" && slotOf(u.bus) == slotOf(t.bus) || t.bus == "" && t.uuid != "" && t.uuid == u.uuid
+		i := slices.IndexFunc(cards, func(c *card) bool {
+			return t.bus != "" && slotOf(c.bus) == slotOf(t.bus) || t.bus == "" && t.uuid != "" && t.uuid == c.uuid
 		})
 		switch {
 		case i >= 0:
-			units[i].told = append(units[i].told, t)
+			cards[i].absorb(t)
 		case len(k.cards) == 0:
-			units = append(units, unit{card: card{bus: t.bus}, told: []told{t}})
+			c := &card{bus: t.bus}
+			c.absorb(t)
+			cards = append(cards, c)
 		case t.bus == "":
 			nameless = append(nameless, t)
 		default:
 			strangers++
 		}
 	}
-	var untold []int
-	for i := range units {
-		if len(units[i].told) == 0 {
-			untold = append(untold, i)
+	var untold []*card
+	for _, c := range cards {
+		if c.told == 0 {
+			untold = append(untold, c)
 		}
 	}
-	if len(untold) != len(nameless) {
-		strangers += len(nameless)
-	} else {
-		for n, t := range nameless {
-			units[untold[n]].told = []told{t}
+	for i, t := range nameless {
+		if len(untold) == len(nameless) {
+			untold[i].absorb(t)
+		} else {
+			strangers++
 		}
 	}
-	for i := range units {
-		units[i].merge()
-	}
-	slices.SortStableFunc(units, func(a, b unit) int { return strings.Compare(a.bus, b.bus) })
-	return units, strangers
+	slices.SortStableFunc(cards, func(a, b *card) int { return strings.Compare(a.bus, b.bus) })
+	return cards, strangers
 }
 
-// merge puts the tool's texts before those of the driver's files.
-func (u *unit) merge() {
-	all := fields{}
-	if len(u.told) > 0 {
-		maps.Copy(all, u.told[0].fields)
-		u.uuid = cmp.Or(u.uuid, u.told[0].uuid)
+// absorb adds what a tool tells. Its texts go before those of the driver's files. The first GPU that it tells of is the
+// card, or the first partition, which has the card's numbers; others are further partitions, which repeat them.
+func (c *card) absorb(t *card) {
+	c.claims = append(c.claims, t.claims...)
+	c.told++
+	if c.told > 1 {
+		return
 	}
-	for path, s := range u.fields {
+	all := maps.Clone(t.fields)
+	for path, s := range c.fields {
 		all.add(path, s)
 	}
-	u.fields = all
+	c.fields, c.uuid = all, cmp.Or(c.uuid, t.uuid)
 }
 
 func memoryTotal() []string {
@@ -154,17 +147,17 @@ func memoryTotal() []string {
 }
 
 // gpu returns the card without its processes.
-func (u *unit) gpu() snapshot.GPU {
-	g := snapshot.GPU{Vendor: snapshot.AMD, UUID: u.uuid, PCIBusID: u.bus, Name: u.name(), Health: snapshot.HealthOK}
+func (c *card) gpu() snapshot.GPU {
+	g := snapshot.GPU{Vendor: snapshot.AMD, UUID: c.uuid, PCIBusID: c.bus, Name: c.name(), Health: snapshot.HealthOK}
 	for _, d := range snapshot.Descriptors() {
 		heat := d.Unit == "celsius" || d.Unit == "watt"
-		if v := u.fields.number(d.Low, d.High, !heat, d.AMD...); v != nil {
+		if v := c.fields.number(d.Low, d.High, !heat, d.AMD...); v != nil {
 			d.Set(&g.Readings, *v)
 		}
 	}
-	if total := u.fields.number(1, maxMemory, false, memoryTotal()...); total != nil {
+	if total := c.fields.number(1, maxMemory, false, memoryTotal()...); total != nil {
 		g.MemoryTotal = new(int64(*total))
-		used := u.fields.number(0, *total, true, "mem_usage/used_vram", "VRAM Total Used Memory (B)", "mem_info_vram_used")
+		used := c.fields.number(0, *total, true, "mem_usage/used_vram", "VRAM Total Used Memory (B)", "mem_info_vram_used")
 		if used != nil {
 			g.MemoryUsed, g.MemoryFree = new(int64(*used)), new(int64(*total)-int64(*used))
 		}
@@ -172,34 +165,34 @@ func (u *unit) gpu() snapshot.GPU {
 	if g.Temperature == nil && g.MemoryUsed == nil && g.UtilizationGPU == nil {
 		g.Health, g.HealthReason = snapshot.HealthUnknown, "none of its readings can be read"
 	}
-	u.partitions(&g)
+	c.partitions(&g)
 	return g
 }
 
 // partitions lists the partitions of the card, whose numbers a tool repeats from the card: what each has is known
 // from KFD alone.
-func (u *unit) partitions(g *snapshot.GPU) {
-	n := max(len(u.told), len(u.nodes))
+func (c *card) partitions(g *snapshot.GPU) {
+	n := max(c.told, len(c.nodes))
 	if n < 2 {
 		return
 	}
-	compute := u.fields.first("partition/accelerator_partition", "partition/compute_partition", "current_compute_partition")
-	memory := u.fields.first("partition/memory_partition", "current_memory_partition")
+	compute := c.fields.first("partition/accelerator_partition", "partition/compute_partition", "current_compute_partition")
+	memory := c.fields.first("partition/memory_partition", "current_memory_partition")
 	profile := cmp.Or(shaped("profile", strings.TrimSpace(compute+" "+memory)), shaped("profile", compute))
 	g.MIGMode = "enabled"
 	for i := range min(n, snapshot.MaxMIGDevices) {
 		d := snapshot.MIGDevice{Index: i, GPUInstanceID: new(i), Profile: profile}
-		if i < len(u.nodes) && u.nodes[i].bank > 0 {
-			d.MemoryTotal = new(u.nodes[i].bank)
+		if i < len(c.nodes) && c.nodes[i].bank > 0 {
+			d.MemoryTotal = new(c.nodes[i].bank)
 		}
 		g.MIGDevices = append(g.MIGDevices, d)
 	}
 }
 
 // name returns the name for buyers: "Radeon RX 7800 XT" of "Navi 32 [Radeon RX 7800 XT]".
-func (u *unit) name() string {
+func (c *card) name() string {
 	for _, path := range []string{"asic/market_name", "board/product_name", "Card Series", "Card series", "Device Name", "product_name"} {
-		s := u.fields[path]
+		s := c.fields[path]
 		if _, inner, ok := strings.Cut(s, "["); ok {
 			s, _, _ = strings.Cut(inner, "]")
 		}
@@ -207,7 +200,7 @@ func (u *unit) name() string {
 			return s
 		}
 	}
-	if _, device, ok := strings.Cut(u.fields["pci id"], ":"); ok {
+	if _, device, ok := strings.Cut(c.fields["pci id"], ":"); ok {
 		return shaped("name", "AMD GPU "+device)
 	}
 	return ""
@@ -220,37 +213,34 @@ var ofProcessor = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // isIntegrated reports whether this is the graphics of a processor, which shares the node's memory.
-func (u *unit) isIntegrated(name string) bool {
-	kind := u.fields["vram/type"]
-	return u.integrated || smallMemory(u.fields) || strings.HasPrefix(kind, "DDR") || strings.HasPrefix(kind, "LPDDR") ||
+func (c *card) isIntegrated(name string) bool {
+	kind := c.fields["vram/type"]
+	return c.integrated || smallMemory(c.fields) || strings.HasPrefix(kind, "DDR") || strings.HasPrefix(kind, "LPDDR") ||
 		ofProcessor().MatchString(name)
 }
 
 // processes lists who uses the card, and says why that may not be all.
-func (u *unit) processes(k *Kernel, a *Answer, g *snapshot.GPU) (list []snapshot.Process, why string) {
+func (c *card) processes(k *Kernel, a *Answer, g *snapshot.GPU) (list []snapshot.Process, why string) {
 	names := map[int]string{}
-	claimed := slices.Clone(a.anywhere)
-	for _, t := range u.told {
-		claimed = append(claimed, t.claims...)
-	}
-	for _, c := range claimed {
-		names[c.pid] = cmp.Or(names[c.pid], c.name)
-		if _, known := k.kfd.processes[c.pid]; !known && !k.isClient(c.pid) {
+	for _, claimed := range slices.Concat(a.anywhere, c.claims) {
+		names[claimed.pid] = cmp.Or(names[claimed.pid], claimed.name)
+		if k.processes[claimed.pid] == nil && k.clients[claimed.pid] == nil {
 			why = a.Tool.Name + " lists a process that the kernel does not"
 		}
 	}
 	switch {
-	case !k.kfd.whole:
+	case !k.allProcesses:
 		why = "the list of KFD cannot be read"
-	case len(u.nodes) == 0:
+	case len(c.nodes) == 0:
 		why = "KFD does not tell of this GPU"
-	case len(g.MIGDevices) > len(u.nodes):
+	case len(g.MIGDevices) > len(c.nodes):
 		why = "KFD does not tell of all its partitions"
 	}
-	for i, n := range u.nodes {
+	pids := slices.Sorted(maps.Keys(k.processes))
+	for i, n := range c.nodes {
 		sum := int64(0)
-		for _, pid := range slices.Sorted(maps.Keys(k.kfd.processes)) {
-			x := k.kfd.processes[pid][n.gpuID]
+		for _, pid := range pids {
+			x := k.processes[pid][n.gpuID]
 			if x.memory == 0 && !x.queue {
 				if x.doubt {
 					why = cmp.Or(why, "what a process holds cannot be read")
@@ -267,18 +257,17 @@ func (u *unit) processes(k *Kernel, a *Answer, g *snapshot.GPU) (list []snapshot
 			sum += x.memory >> 20
 			list = append(list, p)
 		}
-		if i < len(g.MIGDevices) && k.kfd.whole && g.MIGDevices[i].MemoryTotal != nil {
+		if i < len(g.MIGDevices) && k.allProcesses && g.MIGDevices[i].MemoryTotal != nil {
 			g.MIGDevices[i].MemoryUsed = new(min(sum, *g.MIGDevices[i].MemoryTotal))
 		}
 	}
-	clients := k.clients[u.bus]
-	for _, pid := range slices.Sorted(maps.Keys(clients)) {
-		if _, computes := k.kfd.processes[pid]; !computes {
-			list = append(list, snapshot.Process{PID: pid, Type: snapshot.Graphics, Program: names[pid], UsedMemory: new(clients[pid])})
+	for _, pid := range slices.Sorted(maps.Keys(k.clients)) {
+		if memory, ok := k.clients[pid][c.bus]; ok && k.processes[pid] == nil {
+			list = append(list, snapshot.Process{PID: pid, Type: snapshot.Graphics, Program: names[pid], UsedMemory: &memory})
 		}
 	}
-	if !k.kfd.whole {
-		list = append(list, u.claimed(a, list)...)
+	if !k.allProcesses {
+		list = append(list, c.claimed(k, a)...)
 	}
 	if why == "" && k.unseen && unexplained(g, list) {
 		why = "more memory is in use than its processes hold"
@@ -286,34 +275,13 @@ func (u *unit) processes(k *Kernel, a *Answer, g *snapshot.GPU) (list []snapshot
 	return list, why
 }
 
-// isClient reports whether a process has memory of a card by its open files.
-func (k *Kernel) isClient(pid int) bool {
-	for _, clients := range k.clients {
-		if _, ok := clients[pid]; ok {
-			return true
-		}
-	}
-	return false
-}
-
 // claimed are the processes by the tool alone, where the kernel's list cannot be read: those that hold memory here and
 // that it does not list with the same memory elsewhere.
-func (u *unit) claimed(a *Answer, known []snapshot.Process) (list []snapshot.Process) {
-	times := map[[2]float64]int{}
-	for _, t := range a.cards {
-		for _, c := range t.claims {
-			if c.memory != nil {
-				times[[2]float64{float64(c.pid), *c.memory}]++
-			}
-		}
-	}
-	for _, t := range u.told {
-		for _, c := range t.claims {
-			same := func(p snapshot.Process) bool { return p.PID == c.pid }
-			if c.memory == nil || times[[2]float64{float64(c.pid), *c.memory}] > 1 || slices.ContainsFunc(known, same) {
-				continue
-			}
-			list = append(list, snapshot.Process{PID: c.pid, Type: snapshot.Compute, Program: c.name, UsedMemory: new(int64(*c.memory))})
+func (c *card) claimed(k *Kernel, a *Answer) (list []snapshot.Process) {
+	for _, x := range c.claims {
+		known := k.processes[x.pid] != nil || k.clients[x.pid] != nil
+		if !known && x.memory != nil && a.times[x.key()] == 1 {
+			list = append(list, snapshot.Process{PID: x.pid, Type: snapshot.Compute, Program: x.name, UsedMemory: new(int64(*x.memory))})
 		}
 	}
 	return list

@@ -24,24 +24,30 @@ func Present(sys fs.FS) bool {
 
 // A Kernel is what the driver's files tell, which anybody may read.
 type Kernel struct {
-	cards []card
+	cards []*card
 	// whole is true when the list of cards is that of the driver.
 	whole  bool
 	driver string
-	kfd    kfd
-	// clients are the processes with memory of a card by /proc/PID/fdinfo, in MiB, by the card's address. Those of
+	// processes are those of KFD: all that compute if allProcesses is true.
+	processes    map[int]held
+	allProcesses bool
+	// clients are what processes hold of each card by /proc/PID/fdinfo, in MiB, by the card's address. Those of
 	// other accounts can be read by root alone: then unseen is true.
-	clients map[string]map[int]int64
+	clients map[int]map[string]int64
 	unseen  bool
 }
 
-// A card is one GPU by /sys/class/drm.
+// A card is one GPU, by a tool or by /sys/class/drm.
 type card struct {
-	bus        string
-	fields     fields
+	number     int
+	bus        string // as snapshot.BusID has it; "" if it is not told
 	uuid       string
+	fields     fields
 	integrated bool
 	nodes      []node // of KFD: one, or one a partition
+	// told is how many GPUs or partitions a tool tells of it, with these processes.
+	told   int
+	claims []claim
 }
 
 // A node is a GPU, or a partition of one, as KFD's topology has it.
@@ -56,8 +62,9 @@ func read(fsys fs.FS, name string) string {
 	return string(bytes.TrimSpace(b))
 }
 
-// ReadKernel reads the cards and their processes below /sys and /proc. It may block where the driver hangs.
-func ReadKernel(sys, proc fs.FS) Kernel {
+// ReadKernel reads the cards and their processes below /sys and /proc, if there is a card other than the graphics of a
+// processor, or those are asked for. It may block where the driver hangs.
+func ReadKernel(sys, proc fs.FS, integrated bool) Kernel {
 	k := Kernel{driver: shaped("version", read(sys, "module/amdgpu/version"))}
 	entries, err := fs.ReadDir(sys, "class/drm")
 	k.whole = err == nil
@@ -73,10 +80,12 @@ func ReadKernel(sys, proc fs.FS) Kernel {
 			k.whole = false
 		}
 	}
-	slices.SortFunc(k.cards, func(a, b card) int { return strings.Compare(a.bus, b.bus) })
-	k.readNodes(sys)
-	k.kfd = readKFD(sys)
-	k.readClients(proc)
+	slices.SortFunc(k.cards, func(a, b *card) int { return strings.Compare(a.bus, b.bus) })
+	if len(k.Keys(integrated)) > 0 {
+		k.readNodes(sys)
+		k.readProcesses(sys)
+		k.readClients(proc)
+	}
 	return k
 }
 
@@ -91,8 +100,8 @@ func property(lines, name string) string {
 }
 
 // units are those of the files of hwmon: thousandths of degrees, millionths of watts.
-func readCard(sys fs.FS, dir, event string) card {
-	c := card{fields: fields{}}
+func readCard(sys fs.FS, dir, event string) *card {
+	c := &card{fields: fields{}}
 	if bus := shaped("pci_bus_id", property(event, "PCI_SLOT_NAME=")); bus != "" {
 		c.bus = snapshot.BusID(bus)
 	}
@@ -161,9 +170,9 @@ func (k *Kernel) readNodes(sys fs.FS) {
 		// Bus and device. The function, and the highest bits, are the partition.
 		slot := slotOf(snapshot.BusID(fmt.Sprintf("%04x:%02x:%02x.0", domain, location>>8&0xff, location>>3&0x1f)))
 		bank, _ := strconv.ParseInt(property(read(sys, path.Join(dir, e.Name(), "mem_banks/0/properties")), "size_in_bytes "), 10, 64)
-		for i := range k.cards {
-			if slotOf(k.cards[i].bus) == slot && len(k.cards[i].nodes) < snapshot.MaxMIGDevices {
-				k.cards[i].nodes = append(k.cards[i].nodes, node{gpuID: id, bank: max(0, bank) >> 20})
+		for _, c := range k.cards {
+			if slotOf(c.bus) == slot && len(c.nodes) < snapshot.MaxMIGDevices {
+				c.nodes = append(c.nodes, node{gpuID: id, bank: max(0, bank) >> 20})
 			}
 		}
 	}

@@ -20,17 +20,15 @@ type Answer struct {
 	Said bool
 	// Notes are the beginnings of what it wrote, for [Explain].
 	Notes string
-	cards []told
+	cards []*card // GPUs and partitions in the order of the tool's numbers
 	// anywhere are processes of which rocm-smi does not tell the GPU.
 	anywhere []claim
+	times    map[claimKey]int // how often a process is listed with the same memory
 }
 
-// A told is one GPU or partition as a tool tells of it.
-type told struct {
-	fields fields
-	bus    string // as snapshot.BusID has it; "" if it is not told
-	uuid   string
-	claims []claim
+type claimKey struct {
+	pid   int
+	bytes int64
 }
 
 // A claim is a process that a tool lists.
@@ -57,51 +55,64 @@ func VersionArgs() []string { return []string{"version", "--json"} }
 // ParseSMI parses the outputs of amd-smi from ROCm 6.0 on. A GPU is told in several documents, by its number.
 func ParseSMI(version, static, metric, process []byte) Answer {
 	a := Answer{Tool: snapshot.Tool{Vendor: snapshot.AMD, Name: "amd-smi"}}
-	at := map[int]int{}
 	for _, out := range [][]byte{static, metric, process} {
 		for _, document := range documents(out) {
-			objects(document, "gpu", 0, func(record map[string]any) {
-				n, err := strconv.Atoi(text(record["gpu"]))
-				if err != nil || n < 0 {
-					return
-				}
-				i, known := at[n]
-				if !known {
-					if len(a.cards) >= 4*snapshot.MaxGPUs {
-						return
-					}
-					i, at[n] = len(a.cards), len(a.cards)
-					a.cards = append(a.cards, told{fields: fields{"number": strconv.Itoa(n)}})
-				}
-				a.cards[i].take(record)
-			})
+			objects(document, "gpu", 0, func(record map[string]any) { a.card(text(record["gpu"])).take(record) })
 		}
-		a.Said = len(a.cards) > 0
 		a.Notes += string(out[:min(len(out), maxNotes)])
-	}
-	slices.SortStableFunc(a.cards, func(x, y told) int { return order(x.fields) - order(y.fields) })
-	for i := range a.cards {
-		a.cards[i].identify()
 	}
 	for _, document := range documents(version) {
 		objects(document, "version", 0, func(record map[string]any) { a.Tool.Version = shaped("version", text(record["version"])) })
 	}
+	a.finish()
 	return a
 }
 
-func order(f fields) int { n, _ := strconv.Atoi(f["number"]); return n }
+// card returns the card with a number, a new one for one that is new.
+func (a *Answer) card(number string) *card {
+	for _, c := range a.cards {
+		if c.fields["number"] == number {
+			return c
+		}
+	}
+	c := &card{fields: fields{"number": number}}
+	if n, err := strconv.Atoi(number); err == nil && n >= 0 && len(a.cards) < 4*snapshot.MaxGPUs {
+		c.number = n
+		a.cards = append(a.cards, c)
+	}
+	return c
+}
+
+func (c claim) key() claimKey { return claimKey{c.pid, int64(*c.memory * (1 << 20))} }
+
+// finish sorts the cards and finds their addresses and UUIDs.
+func (a *Answer) finish() {
+	a.Said, a.times = len(a.cards) > 0, map[claimKey]int{}
+	slices.SortStableFunc(a.cards, func(x, y *card) int { return x.number - y.number })
+	for _, c := range a.cards {
+		if bus := c.fields.first("bus/bdf", "PCI Bus"); snapshot.Fits("pci_bus_id", bus) {
+			c.bus = snapshot.BusID(bus)
+		}
+		c.uuid = uuid(c.fields.first("asic/asic_serial", "Unique ID"))
+		for _, x := range c.claims {
+			if x.memory != nil {
+				a.times[x.key()]++
+			}
+		}
+	}
+}
 
 // take adds a record of amd-smi. The list of processes is in process_list, and before ROCm 6.1 in values.
-func (t *told) take(record map[string]any) {
+func (c *card) take(record map[string]any) {
 	for _, key := range []string{"process_list", "values"} {
 		objects(record[key], "pid", 0, func(process map[string]any) {
 			f := fields{}
 			f.flatten("", process, 0)
-			t.claims = claims(t.claims, f["pid"], f["name"], f.first("memory_usage/vram_mem", "vram_mem", "mem_usage"))
+			c.claims = claims(c.claims, f["pid"], f["name"], f.first("memory_usage/vram_mem", "vram_mem", "mem_usage"))
 		})
 		delete(record, key)
 	}
-	t.fields.flatten("", record, 0)
+	c.fields.flatten("", record, 0)
 }
 
 // claims adds a process to a list. Memory without a unit is in bytes.
@@ -122,15 +133,6 @@ func program(name string) string {
 		return ""
 	}
 	return snapshot.Text(path.Base(name), snapshot.MaxProgramBytes)
-}
-
-// identify finds the address and the UUID.
-func (t *told) identify() {
-	t.bus = shaped("pci_bus_id", t.fields.first("bus/bdf", "PCI Bus"))
-	if t.bus != "" {
-		t.bus = snapshot.BusID(t.bus)
-	}
-	t.uuid = uuid(t.fields.first("asic/asic_serial", "Unique ID"))
 }
 
 // uuid returns what ROCR_VISIBLE_DEVICES takes: GPU- and the 16 hexadecimal digits of the chip's unique id.
@@ -168,30 +170,22 @@ func ParseROCm(out []byte) Answer {
 		cards, _ := document.(map[string]any)
 		for key, v := range cards {
 			record, _ := v.(map[string]any)
-			switch {
-			case key == "system":
+			if key == "system" {
 				a.system(record)
-			case cardKey().MatchString(key) && len(a.cards) < 4*snapshot.MaxGPUs:
-				t := told{fields: fields{"number": strings.TrimPrefix(key, "card")}}
+			} else if cardKey().MatchString(key) {
+				c := a.card(strings.TrimPrefix(key, "card"))
 				for name, value := range record {
-					t.fields.add(name, inBytes(name, text(value)))
+					unit := ""
+					if strings.HasSuffix(name, "(B)") {
+						unit = " B"
+					}
+					c.fields.add(name, text(value)+unit)
 				}
-				t.identify()
-				a.cards = append(a.cards, t)
 			}
 		}
 	}
-	slices.SortStableFunc(a.cards, func(x, y told) int { return order(x.fields) - order(y.fields) })
-	a.Said = len(a.cards) > 0
+	a.finish()
 	return a
-}
-
-// inBytes adds the unit that stands in the key alone.
-func inBytes(key, s string) string {
-	if strings.HasSuffix(key, "(B)") {
-		return s + " B"
-	}
-	return s
 }
 
 // system reads the driver's version and the processes: "PID4001": "python, 1, 177386942464, 0, 4", of which the

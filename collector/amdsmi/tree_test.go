@@ -97,7 +97,7 @@ const idleBytes = 28311552 // 27 MiB
 func readTree(sys, proc fs.FS) Reading { return readWith(sys, proc, Answer{}, Options{}) }
 
 func readWith(sys, proc fs.FS, a Answer, opts Options) Reading {
-	k := ReadKernel(sys, proc)
+	k := ReadKernel(sys, proc, opts.Integrated)
 	return Read(&k, &a, opts)
 }
 
