@@ -56,34 +56,37 @@ func (c *Collector) amdGPUs(ctx context.Context, s *snapshot.Snapshot) {
 	failed := ""
 	if len(keys) > 0 || named {
 		a, failed = c.askAMD(ctx, s, strings.Join(keys, " "), deadline)
-		c.amdAccess(s)
 	}
 	c.addAMD(s, &k, &a, failed)
 }
 
 // addAMD puts AMD's GPUs behind those of NVIDIA, which keep their places while nvidia-smi does not answer.
 func (c *Collector) addAMD(s *snapshot.Snapshot, k *amdsmi.Kernel, a *amdsmi.Answer, failed string) {
-	without := slices.ContainsFunc(s.Errors, func(p snapshot.Problem) bool { return p.Code == "smi:missing" })
+	if s.GPUsComplete {
+		c.amd.first = 0
+	}
 	for _, g := range s.GPUs {
 		c.amd.first = max(c.amd.first, g.Index+1)
 	}
 	r := amdsmi.Read(k, a, amdsmi.Options{First: c.amd.first, Integrated: c.opts.AMDIntegrated, Failed: failed})
-	for i := range s.Errors {
-		if p := &s.Errors[i]; r.Integrated && len(r.GPUs) == 0 && p.Code == "smi:missing" {
-			p.Message = snapshot.Text(p.Message+"; the graphics of AMD's processor are listed with --amd-integrated", snapshot.MaxTextBytes)
+	missing := slices.IndexFunc(s.Errors, func(p snapshot.Problem) bool { return p.Code == "smi:missing" })
+	switch {
+	case len(r.GPUs) == 0:
+		if missing >= 0 && r.Integrated {
+			s.Errors[missing].Message += "; for the graphics of AMD's processor see --amd-integrated"
 		}
-	}
-	if len(r.GPUs) == 0 {
 		return
-	}
-	if without {
-		s.Errors = slices.DeleteFunc(s.Errors, func(p snapshot.Problem) bool { return p.Code == "smi:missing" })
+	case missing >= 0:
+		s.Errors = slices.Delete(s.Errors, missing, missing+1)
 		s.GPUs, s.GPUsComplete = []snapshot.GPU{}, true
 	}
 	s.GPUsComplete = s.GPUsComplete && r.Complete
 	s.GPUs = append(s.GPUs, r.GPUs...)
 	s.Processes = append(slices.Concat([]snapshot.Process{}, s.Processes), r.Processes...)
 	s.Tools = append(s.Tools, r.Tool)
+	if a.Tool.Name != "" || slices.ContainsFunc(r.GPUs, func(g snapshot.GPU) bool { return g.ProcessesUnknown != "" }) {
+		c.amdAccess(s)
+	}
 }
 
 // askAMD runs the tool. failed says why its answer is missing, where the driver may be why.
@@ -119,6 +122,9 @@ func (c *Collector) askAMD(ctx context.Context, s *snapshot.Snapshot, key string
 		case r.err != nil:
 			failed = name + " could not be started"
 			report(s, "amd:failed", "%s could not be started: %v: see --amd-smi", name, r.err)
+		case r.cut:
+			failed = name + " wrote too much"
+			report(s, "amd:parse", "%s wrote more than %d MiB", name, amdsmi.MaxOutputBytes>>20)
 		}
 		exit = cmp.Or(exit, r.exit)
 		notes = append(append(notes, r.stderr...), '\n')
@@ -136,12 +142,14 @@ func (c *Collector) askAMD(ctx context.Context, s *snapshot.Snapshot, key string
 		a = amdsmi.ParseSMI(c.amd.version, c.amd.static, ask(amdsmi.MetricArgs()), ask(amdsmi.ProcessArgs()))
 	}
 	if failed == "" && ctx.Err() == nil && (!a.Said || exit != 0 && name == "amd-smi") {
-		c.amd.static = nil
 		p, fatal := amdsmi.Explain(name, exit, string(notes)+a.Notes)
 		s.Errors = append(s.Errors, p)
 		if fatal {
 			failed = name + " failed"
 		}
+	}
+	if failed != "" || exit != 0 {
+		c.amd.static = nil // asked for again
 	}
 	return a, failed
 }
