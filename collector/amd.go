@@ -142,8 +142,8 @@ func (c *Collector) askAMD(ctx context.Context, s *snapshot.Snapshot, key string
 		a = amdsmi.ParseSMI(c.amd.version, c.amd.static, ask(amdsmi.MetricArgs()), ask(amdsmi.ProcessArgs()))
 	}
 	if failed == "" && ctx.Err() == nil && (!a.Said || exit != 0 && name == "amd-smi") {
-		p, fatal := amdsmi.Explain(name, exit, string(notes)+a.Notes)
-		s.Errors = append(s.Errors, p)
+		code, words, fatal := amdsmi.Explain(exit, string(notes)+a.Notes)
+		report(s, code, "%s did not tell of the GPUs (exit status %d); the driver's files are read: %s", name, exit, words)
 		if fatal {
 			failed = name + " failed"
 		}

@@ -96,9 +96,9 @@ func TestWithoutKFD(t *testing.T) {
 		return `{"process_info":{"name":"N/A","pid":` + pid + `,"memory_usage":{"vram_mem":{"value":` + memory + `,"unit":"B"}}}}`
 	}
 	a := ParseSMI(nil, nil, nil, []byte(`[{"gpu":0,"process_list":[`+process("4001", "56000")+`,`+process("4002", "21008920000")+`,`+
-		process("4003", "0")+`]},{"gpu":1,"process_list":[`+process("4001", "56000")+`,`+process("4002", "60000")+`]}]`))
+		process("4003", "0")+`]},{"gpu":1,"process_list":[`+process("4001", "56000")+`,`+process("4003", "60000")+`]}]`))
 	r := readWith(sys, tree(), a, Options{})
-	if used(r) != "0:4002:C:20035 1:4002:C:0" || unknowns(r) != "the list of KFD cannot be read|the list of KFD cannot be read" {
+	if used(r) != "0:4002:C:20035" || unknowns(r) != "the list of KFD cannot be read|the list of KFD cannot be read" {
 		t.Errorf("%s, unknown %s", used(r), unknowns(r))
 	}
 }

@@ -276,11 +276,11 @@ func (c *card) processes(k *Kernel, a *Answer, g *snapshot.GPU) (list []snapshot
 }
 
 // claimed are the processes by the tool alone, where the kernel's list cannot be read: those that hold memory here and
-// that it does not list with the same memory elsewhere.
+// that it does not list under another card, too.
 func (c *card) claimed(k *Kernel, a *Answer) (list []snapshot.Process) {
 	for _, x := range c.claims {
 		known := k.processes[x.pid] != nil || k.clients[x.pid] != nil
-		if !known && x.memory != nil && a.times[x.key()] == 1 {
+		if !known && x.memory != nil && a.times[x.pid] == 1 {
 			list = append(list, snapshot.Process{PID: x.pid, Type: snapshot.Compute, Program: x.name, UsedMemory: new(int64(*x.memory))})
 		}
 	}

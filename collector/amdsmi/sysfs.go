@@ -99,7 +99,7 @@ func property(lines, name string) string {
 	return ""
 }
 
-// units are those of the files of hwmon: thousandths of degrees, millionths of watts.
+// readCard reads the directory of a card's device.
 func readCard(sys fs.FS, dir, event string) *card {
 	c := &card{fields: fields{}}
 	if bus := shaped("pci_bus_id", property(event, "PCI_SLOT_NAME=")); bus != "" {
@@ -121,7 +121,7 @@ func readCard(sys fs.FS, dir, event string) *card {
 			}
 		}
 	}
-	c.readSensors(sys, path.Join(dir, "hwmon"))
+	c.readSensors(sys, dir)
 	c.uuid = uuid(c.fields["unique_id"])
 	c.integrated = c.integrated || smallMemory(c.fields)
 	return c
@@ -134,11 +134,11 @@ func smallMemory(f fields) bool {
 	return total != nil && *total < 1024
 }
 
-// readSensors reads the first directory of hwmon that has sensors.
+// readSensors reads hwmon: thousandths of degrees, millionths of watts.
 func (c *card) readSensors(sys fs.FS, dir string) {
-	entries, _ := fs.ReadDir(sys, dir)
-	for _, e := range entries[:min(len(entries), 4)] {
-		file := func(name string) string { return read(sys, path.Join(dir, e.Name(), name)) }
+	dirs, _ := fs.Glob(sys, dir+"/hwmon/hwmon*")
+	for _, dir := range dirs[:min(len(dirs), 4)] {
+		file := func(name string) string { return read(sys, path.Join(dir, name)) }
 		for _, name := range []string{"power1_average", "power1_input", "power1_cap"} {
 			c.fields.add("hwmon/"+name, strings.TrimSpace(file(name)+" uW"))
 		}

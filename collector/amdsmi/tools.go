@@ -23,12 +23,7 @@ type Answer struct {
 	cards []*card // GPUs and partitions in the order of the tool's numbers
 	// anywhere are processes of which rocm-smi does not tell the GPU.
 	anywhere []claim
-	times    map[claimKey]int // how often a process is listed with the same memory
-}
-
-type claimKey struct {
-	pid   int
-	bytes int64
+	times    map[int]int // under how many cards a process is listed
 }
 
 // A claim is a process that a tool lists.
@@ -83,11 +78,9 @@ func (a *Answer) card(number string) *card {
 	return c
 }
 
-func (c claim) key() claimKey { return claimKey{c.pid, int64(*c.memory * (1 << 20))} }
-
 // finish sorts the cards and finds their addresses and UUIDs.
 func (a *Answer) finish() {
-	a.Said, a.times = len(a.cards) > 0, map[claimKey]int{}
+	a.Said, a.times = len(a.cards) > 0, map[int]int{}
 	slices.SortStableFunc(a.cards, func(x, y *card) int { return x.number - y.number })
 	for _, c := range a.cards {
 		if bus := c.fields.first("bus/bdf", "PCI Bus"); snapshot.Fits("pci_bus_id", bus) {
@@ -95,9 +88,7 @@ func (a *Answer) finish() {
 		}
 		c.uuid = uuid(c.fields.first("asic/asic_serial", "Unique ID"))
 		for _, x := range c.claims {
-			if x.memory != nil {
-				a.times[x.key()]++
-			}
+			a.times[x.pid]++
 		}
 	}
 }

@@ -131,9 +131,9 @@ func TestExplain(t *testing.T) {
 		{255, "", "amd:failed", true},
 		{-11, "", "amd:failed", true},
 	} {
-		p, fault := Explain("amd-smi", c.exit, c.text)
-		if p.Code != c.code || fault != c.driverFault {
-			t.Errorf("%d %s: %+v %v", c.exit, c.text, p, fault)
+		code, words, fault := Explain(c.exit, c.text)
+		if code != c.code || fault != c.driverFault || !strings.HasPrefix(c.text, words) {
+			t.Errorf("%d %s: %s %s %v", c.exit, c.text, code, words, fault)
 		}
 	}
 }
