@@ -46,6 +46,7 @@ func (c *Collector) amdGPUs(ctx context.Context, s *snapshot.Snapshot) {
 		c.amd.waiting = nil
 	case <-timer.C:
 		s.GPUsComplete = false
+		s.Errors = slices.DeleteFunc(s.Errors, func(p snapshot.Problem) bool { return p.Code == "smi:missing" })
 		report(s, "amd:timeout", "the files of AMD's driver could not be read within %s: see `dmesg`", c.opts.SMIBudget)
 		return
 	case <-ctx.Done():

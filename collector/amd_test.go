@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"gpuboard/internal/board"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/need"
 )
 
 // An amdNode is a node with two of AMD's cards. A process of this test holds memory of the first by KFD.
@@ -225,5 +227,33 @@ func TestAMDHung(t *testing.T) {
 	s := collect(t, patient(Options{Host: "amd01", NvidiaSMI: fake(t, "nvidia-smi"), PS: "/bin/ps", AMDSMI: fake(t, "amd-smi"), Roots: n.roots, StateFile: state}))
 	if problems(s) != "gpu:hung" || n.starts() != 0 || len(s.GPUs) != 10 || !strings.HasSuffix(rows(s), "7:free 8:busy 9:unknown") || s.GPUsComplete {
 		t.Errorf("%s, %d starts, %s", problems(s), n.starts(), rows(s))
+	}
+}
+
+// TestAMDFilesThatHang: a driver that does not answer costs its own GPUs, and is not asked twice at once.
+func TestAMDFilesThatHang(t *testing.T) {
+	need.Time(t, "it waits twice for a driver that hangs")
+	n := newAMDNode(t)
+	file := n.roots.Sys + "/class/drm/card0/device/gpu_busy_percent"
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(file, 0o644); err != nil {
+		t.Skipf("no fifo: %v", err)
+	}
+	c := patient(Options{Host: "amd01", PS: "/bin/ps", Roots: n.roots, SMIBudget: hangBudget})
+	if s := collect(t, c); problems(s) != "amd:timeout" || s.GPUs != nil || s.GPUsComplete || s.Node.Load1 == nil {
+		t.Errorf("%s, %+v", problems(s), s.GPUs)
+	}
+	waiting := c.amd.waiting
+	if s := collect(t, c); problems(s) != "amd:timeout" || c.amd.waiting != waiting {
+		t.Errorf("again: %s, or another reading was begun", problems(s))
+	}
+	if err := os.WriteFile(file, []byte("0\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.opts.SMIBudget = time.Minute
+	if s := collect(t, c); rows(s) != "0:busy 1:free" {
+		t.Errorf("after it: %s, %s", problems(s), rows(s))
 	}
 }

@@ -10,16 +10,15 @@ import (
 )
 
 const (
-	maxDepth     = 16
-	maxDocuments = 64
-	maxAttempts  = 256 // beginnings that are tried; a text may have a bracket
-	maxFields    = 4096
+	maxDepth    = 16
+	maxAttempts = 64 // beginnings that are tried; a text may have a bracket
+	maxFields   = 4096
 )
 
 // documents returns the JSON documents in a text. The tools write warnings before, between and after them, and from
 // ROCm 6.4.2 on several arrays one after the other.
 func documents(out []byte) (list []any) {
-	for attempt := 0; attempt < maxAttempts && len(list) < maxDocuments; attempt++ {
+	for range maxAttempts {
 		at := bytes.IndexAny(out, "[{")
 		if at < 0 {
 			return list
