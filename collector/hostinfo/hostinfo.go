@@ -26,11 +26,12 @@ type Roots struct {
 	Proc string // "/proc"
 	Etc  string // "/etc", for os-release
 	Sys  string // "/sys", for the drivers of GPUs
-	Dev  string // "/dev", likewise
 	// Usage returns the size and usage of a file system; statfs if nil.
 	Usage func(mount string) (total, used int64, err error)
 	// Interfaces lists the network interfaces that have addresses; the kernel's if nil.
 	Interfaces func() ([]snapshot.Interface, error)
+	// Dev is "/dev", for the devices of GPUs.
+	Dev string
 }
 
 // An Info is what could be read.

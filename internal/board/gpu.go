@@ -153,11 +153,8 @@ func (u *use) unused(usesNode bool) bool {
 var superchip = regexp.MustCompile(`(?i)\bG[BH][2-9]00\b`)
 
 // usesNodeMemory reports whether what a program holds may be in the memory of the node, so that little
-// memory in use proves nothing. Of other vendors than NVIDIA it is not known what programs hold at least, and
-// AMD's always can.
-func usesNodeMemory(g *GPU) bool {
-	return g.MemoryShared || g.Maker() != snapshot.NVIDIA || superchip.MatchString(g.Name)
-}
+// memory in use proves nothing.
+func usesNodeMemory(g *GPU) bool { return g.MemoryShared || superchip.MatchString(g.Name) }
 
 // readable reports whether readings of memory can be true.
 func readable(used, total *int64) bool {

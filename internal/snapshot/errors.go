@@ -50,9 +50,10 @@ func (b *Bundle) Quote() {
 // collected reports whether a collector has problems with this code.
 func collected(code string) bool {
 	switch code {
-	case "amd:failed", "amd:parse", "amd:permission", "amd:timeout", "amd:too-old", "gpu:ecc", "gpu:error", "gpu:fabric", "gpu:fan", "gpu:hung", "gpu:lost", "gpu:xid",
+	case "gpu:ecc", "gpu:error", "gpu:fabric", "gpu:fan", "gpu:hung", "gpu:lost", "gpu:xid",
 		"host:limit", "host:partial", "host:timeout", "loop:slow", BadRange, BadRepeated, BadTooMany,
 		"ps:failed", "ps:hidden", "ps:limit", "ps:missing", "ps:namespace", "ps:parse", "ps:timeout",
+		"amd:failed", "amd:parse", "amd:permission", "amd:timeout", "amd:too-old",
 		"smi:blocked", "smi:driver-mismatch", "smi:driver-not-loaded", "smi:empty", "smi:failed", "smi:function-missing",
 		"smi:inforom", "smi:interrupt", "smi:killed", "smi:limit", "smi:malformed", "smi:mig-list", "smi:missing",
 		"smi:no-devices", "smi:no-gpus", "smi:no-library", "smi:nvml", "smi:nvml-unknown", "smi:parse", "smi:permission",
