@@ -301,11 +301,8 @@ func (m *merger) shortName(name string) string {
 	if short := m.set.ShortNames[name]; short != "" {
 		return short
 	}
-	for _, prefix := range makers {
+	for _, prefix := range []string{"NVIDIA ", "Tesla ", "GeForce "} {
 		name = strings.TrimPrefix(name, prefix)
 	}
 	return name
 }
-
-// makers are words that short names lack.
-var makers = []string{"NVIDIA ", "Tesla ", "GeForce "}
