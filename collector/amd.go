@@ -22,7 +22,7 @@ type amdState struct {
 	key             string             // the cards that static and version are of
 	static, version []byte
 	first           int // the index of the first, which is behind NVIDIA's
-	mayOpen         func(device string) bool
+	locked          bool // in tests: no device may be opened, as root may open all
 }
 
 // amdGPUs adds AMD's GPUs. On a node without them it looks for the driver, and does no more.
@@ -155,18 +155,14 @@ func (c *Collector) askAMD(ctx context.Context, s *snapshot.Snapshot, key string
 	return a, failed
 }
 
-func mayOpen(device string) bool {
-	const readWrite = 6
-	return syscall.Access(device, readWrite) == nil
-}
-
 // amdAccess reports that this account may not use the devices. Access is tested, and not by the names of groups: rules
 // of udev and access lists give it in other ways. Opening /dev/kfd would make this process one of its users.
 func (c *Collector) amdAccess(s *snapshot.Snapshot) {
 	devices, _ := filepath.Glob(filepath.Join(c.opts.Roots.Dev, "dri", "renderD*"))
 	for _, device := range append([]string{filepath.Join(c.opts.Roots.Dev, "kfd")}, devices...) {
 		info, err := os.Stat(device)
-		if err != nil || c.amd.mayOpen(device) {
+		const readWrite = 6
+		if err != nil || syscall.Access(device, readWrite) == nil && !c.amd.locked {
 			continue
 		}
 		group := "of its owner"

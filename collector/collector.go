@@ -100,7 +100,7 @@ func New(opts Options) *Collector {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Collector{opts: opts, xids: kernellog.Log{}, stuck: map[string]*hungProcess{}, amd: amdState{mayOpen: mayOpen}}
+	return &Collector{opts: opts, xids: kernellog.Log{}}
 }
 
 // Collect reads the node. Seq stays 0, which the spool sets, and so does
