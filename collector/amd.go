@@ -21,8 +21,8 @@ type amdState struct {
 	waiting         chan amdsmi.Kernel // a reading of the driver's files that has not finished
 	key             string             // the cards that static and version are of
 	static, version []byte
-	first           int // the index of the first, which is behind NVIDIA's
-	locked          bool // in tests: no device may be opened, as root may open all
+	first           int                      // the index of the first, which is behind NVIDIA's
+	mayOpen         func(device string) bool // by access(2) if nil
 }
 
 // amdGPUs adds AMD's GPUs. On a node without them it looks for the driver, and does no more.
@@ -158,11 +158,15 @@ func (c *Collector) askAMD(ctx context.Context, s *snapshot.Snapshot, key string
 // amdAccess reports that this account may not use the devices. Access is tested, and not by the names of groups: rules
 // of udev and access lists give it in other ways. Opening /dev/kfd would make this process one of its users.
 func (c *Collector) amdAccess(s *snapshot.Snapshot) {
+	mayOpen := c.amd.mayOpen
+	if mayOpen == nil {
+		const readWrite = 6
+		mayOpen = func(device string) bool { return syscall.Access(device, readWrite) == nil }
+	}
 	devices, _ := filepath.Glob(filepath.Join(c.opts.Roots.Dev, "dri", "renderD*"))
 	for _, device := range append([]string{filepath.Join(c.opts.Roots.Dev, "kfd")}, devices...) {
 		info, err := os.Stat(device)
-		const readWrite = 6
-		if err != nil || syscall.Access(device, readWrite) == nil && !c.amd.locked {
+		if err != nil || mayOpen(device) {
 			continue
 		}
 		group := "of its owner"

@@ -202,7 +202,7 @@ func TestAMDFails(t *testing.T) {
 func TestAMDPermission(t *testing.T) {
 	n := newAMDNode(t)
 	c := patient(Options{Host: "amd01", PS: "/bin/ps", AMDSMI: fake(t, "amd-smi"), Roots: n.roots})
-	c.amd.locked = true
+	c.amd.mayOpen = func(string) bool { return false }
 	s := collect(t, c)
 	if problems(s) != "amd:permission" || !strings.Contains(s.Errors[0].Message, n.roots.Dev+"/kfd, which belongs to the group ") || rows(s) != "0:busy 1:free" {
 		t.Errorf("%+v, %s", s.Errors, rows(s))
