@@ -69,6 +69,8 @@ func TestWhoUses(t *testing.T) {
 		{"a process that may use one GPU", idle + kfdProcess(4001, idB, map[int]int64{idB: 3 << 20}), "", Answer{}, "1:4001:C:3", "|"},
 		{"without its queues", idle + "class/kfd/kfd/proc/4001/vram_4711: 3145728\nclass/kfd/kfd/proc/4001/vram_51110: 0\n", "", Answer{},
 			"1:4001:C:3", "what a process holds cannot be read|"},
+		{"more memory than there is", idle + kfdProcess(4001, 0, map[int]int64{idB: 1 << 62}), "", Answer{}, "1:4001:C:16777216",
+			"the list of KFD cannot be read|the list of KFD cannot be read"},
 		{"memory that is no number", idle + kfdProcess(4001, 0, both) + "class/kfd/kfd/proc/4001/vram_51110: x\n", "", Answer{}, "",
 			"the list of KFD cannot be read|the list of KFD cannot be read"},
 	} {

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"gpuboard/internal/snapshot"
 )
 
 // held is what a process has of each GPU, by gpu_id.
@@ -59,9 +57,9 @@ func (h held) read(sys fs.FS, dir string, depth int) bool {
 		case isMemory:
 			n, err := strconv.ParseInt(read(sys, path.Join(dir, name)), 10, 64)
 			x := h[id]
-			x.memory += max(n, 0)
+			x.memory = min(x.memory+max(n, 0), maxMemory<<20)
 			h[id] = x
-			all = all && err == nil && n >= 0
+			all = all && err == nil && n >= 0 && n>>20 <= maxMemory
 			gpus++
 		case name == "queues":
 			queues = h.queues(sys, path.Join(dir, name))
@@ -119,12 +117,12 @@ func (k *Kernel) readClients(proc fs.FS) {
 				continue
 			}
 			info := read(proc, e.Name()+"/fdinfo/"+f.Name())
-			bus, client := property(info, "drm-pdev:"), property(info, "drm-client-id:")
-			if property(info, "drm-driver:") != "amdgpu" || !snapshot.Fits("pci_bus_id", bus) || seen[bus+" "+client] {
+			bus, client := address(property(info, "drm-pdev:")), property(info, "drm-client-id:")
+			if property(info, "drm-driver:") != "amdgpu" || bus == "" || seen[bus+" "+client] {
 				continue
 			}
 			seen[bus+" "+client] = true
-			k.client(snapshot.BusID(bus), pid, info)
+			k.client(bus, pid, info)
 		}
 	}
 }
@@ -141,7 +139,7 @@ func (k *Kernel) client(bus string, pid int, info string) {
 			if k.clients[pid] == nil {
 				k.clients[pid] = map[string]int64{}
 			}
-			k.clients[pid][bus] += int64(*v)
+			k.clients[pid][bus] = min(k.clients[pid][bus]+int64(*v), maxMemory)
 		}
 	}
 }

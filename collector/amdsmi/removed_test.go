@@ -130,6 +130,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add([]byte(`{"card0":{"Card series":"[x","VRAM Total Memory (B)":"-1"},"system":{"PID7":"a, 1, 5"}}`), []byte("[[[[{"), []byte(`{"gpu":{}}`),
 		"class/drm/card2/device/uevent", "DRIVER=amdgpu\nPCI_SLOT_NAME=x")
+	f.Add([]byte(`[{"gpu":0,"bus":{"bdf":"43:00.0"}}]`), []byte(nil), []byte(nil), "class/kfd/kfd/proc/4001/vram_4711", "99999999999999999")
 	f.Fuzz(func(t *testing.T, static, metric, process []byte, path, text string) {
 		sys := tree(twoCards(21037355008, idleBytes), kfdProcess(4001, idA, map[int]int64{idA: 21008920000}))
 		if fs.ValidPath(path) && path != "." {

@@ -101,10 +101,7 @@ func property(lines, name string) string {
 
 // readCard reads the directory of a card's device.
 func readCard(sys fs.FS, dir, event string) *card {
-	c := &card{fields: fields{}}
-	if bus := shaped("pci_bus_id", property(event, "PCI_SLOT_NAME=")); bus != "" {
-		c.bus = snapshot.BusID(bus)
-	}
+	c := &card{fields: fields{}, bus: address(property(event, "PCI_SLOT_NAME="))}
 	c.fields.add("pci id", property(event, "PCI_ID="))
 	for _, name := range []string{"gpu_busy_percent", "mem_busy_percent", "current_link_width", "max_link_width", "product_name",
 		"unique_id", "current_compute_partition", "current_memory_partition"} {
@@ -172,7 +169,7 @@ func (k *Kernel) readNodes(sys fs.FS) {
 		bank, _ := strconv.ParseInt(property(read(sys, path.Join(dir, e.Name(), "mem_banks/0/properties")), "size_in_bytes "), 10, 64)
 		for _, c := range k.cards {
 			if slotOf(c.bus) == slot && len(c.nodes) < snapshot.MaxMIGDevices {
-				c.nodes = append(c.nodes, node{gpuID: id, bank: max(0, bank) >> 20})
+				c.nodes = append(c.nodes, node{gpuID: id, bank: min(max(0, bank)>>20, maxMemory)})
 			}
 		}
 	}

@@ -83,9 +83,7 @@ func (a *Answer) finish() {
 	a.Said, a.times = len(a.cards) > 0, map[int]int{}
 	slices.SortStableFunc(a.cards, func(x, y *card) int { return x.number - y.number })
 	for _, c := range a.cards {
-		if bus := c.fields.first("bus/bdf", "PCI Bus"); snapshot.Fits("pci_bus_id", bus) {
-			c.bus = snapshot.BusID(bus)
-		}
+		c.bus = address(c.fields.first("bus/bdf", "PCI Bus"))
 		c.uuid = uuid(c.fields.first("asic/asic_serial", "Unique ID"))
 		for _, x := range c.claims {
 			a.times[x.pid]++
@@ -134,6 +132,17 @@ func uuid(id string) string {
 	}
 	hex := strconv.FormatUint(n, 16)
 	return "GPU-" + strings.Repeat("0", 16-len(hex)) + hex
+}
+
+// address returns a PCI address with its domain in one spelling, and "" for what is none.
+func address(s string) string {
+	if strings.Count(s, ":") == 1 {
+		s = "0000:" + s
+	}
+	if !snapshot.Fits("pci_bus_id", s) {
+		return ""
+	}
+	return snapshot.BusID(s)
 }
 
 // shaped returns a text of this shape, and "" for any other.

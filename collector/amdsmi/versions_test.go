@@ -107,6 +107,7 @@ func TestPlaces(t *testing.T) {
 		{"fewer", `[{"gpu":1,"temperature":{"edge":77}}]`, [2]int{41, 41}, false},
 		{"more", `[{"gpu":0,"temperature":{"edge":1}},{"gpu":1,"temperature":{"edge":2}},{"gpu":2,"temperature":{"edge":3}}]`, [2]int{41, 41}, false},
 		{"a stranger", `[{"gpu":0,"bus":{"bdf":"0001:03:00.0"},"temperature":{"edge":77}}]`, [2]int{41, 41}, false},
+		{"without a domain", `[{"gpu":0,"bus":{"bdf":"43:00.0"},"temperature":{"edge":77}}]`, [2]int{41, 77}, true},
 		{"one of them", `[{"gpu":0,"bus":{"bdf":"0000:43:00.0"},"temperature":{"edge":77}}]`, [2]int{41, 77}, true},
 		{"absent sensors", `[{"gpu":0,"bus":{"bdf":"0000:43:00.0"},"temperature":{"edge":0,"hotspot":{"value":"N/A","unit":"C"}}}]`, [2]int{41, 41}, true},
 	} {
