@@ -36,7 +36,7 @@ func CheckAccess(ctx context.Context, o Options, connected func()) error {
 	}
 	defer c.close()
 	connected()
-	stop := context.AfterFunc(ctx, func() { c.base.Close() })
+	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
 	step := stepOpen
 	begin := func(next string) { step = next; p.setDeadline(ctx, c) }

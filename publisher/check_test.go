@@ -51,7 +51,7 @@ func TestAStaleRecordStaysUntilItsFileIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.records.fail(temp)
-	p.conn.base.Close()
+	p.conn.Conn.Close()
 	if err := p.removeStale(t.Context(), p.conn); err == nil {
 		t.Error("a file is removed without a connection")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -71,7 +72,7 @@ func TestOpeningASessionEnds(t *testing.T) {
 	}()
 	select {
 	case err := <-ended:
-		if !isTimeout(err) {
+		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("opening a session that is never answered: %v", err)
 		}
 	case <-time.After(need.Patience):
@@ -206,7 +207,7 @@ func TestFailingIsToldOfAttemptsThatAreMadeAgain(t *testing.T) {
 	o.Failing = func(err error) { told = append(told, Code(err)) }
 	p, src := open(t, o), newMemorySpool(LatestName)
 	publish(t, p, src)
-	if err := p.conn.base.Close(); err != nil {
+	if err := p.conn.Conn.Close(); err != nil {
 		t.Fatal(err)
 	}
 	src.set(LatestName, []byte("news"))

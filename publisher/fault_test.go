@@ -344,11 +344,4 @@ func TestWebServerAtThePort(t *testing.T) {
 	if e.Temporary() || !strings.Contains(e.Error(), "this is a web server") || !strings.Contains(e.Hint(), "--to "+want.String()+";") {
 		t.Errorf("temporary %v, %v, hint %q", e.Temporary(), e, e.Hint())
 	}
-
-	for port, want := range map[int]string{443: "ssh:handshake", 22: CodeLost} { // TLS says nothing to a greeting of SSH
-		c, e := &connection{base: &watchedConn{}}, &Error{Code: CodeLost}
-		if c.explainRejection(e, "web", Target{Scheme: "sftp", Host: "web", Port: port}); e.Code != want {
-			t.Errorf("port %d: %s", port, e.Code)
-		}
-	}
 }

@@ -47,7 +47,7 @@ func (p *Publisher) putLocal(name string, data []byte) error {
 		p.opts.Log.Warn("removing temporary files of the drop", "dir", drop, "err", err)
 	}
 	if _, err := atomicfile.Write(filepath.Join(drop, name), data, 0o644); err != nil { // the generator may be another user
-		return &Error{Code: CodeLocal, Err: fmt.Errorf("writing %s: %w", name, err), hint: "look at: df -h " + shell.Quote(drop) + "; ls -ld " + shell.Quote(drop)}
+		return &Error{Code: CodeLocal, Err: fmt.Errorf("writing %s: %w", name, err), Advice: "look at: df -h " + shell.Quote(drop) + "; ls -ld " + shell.Quote(drop)}
 	}
 	return nil
 }
@@ -56,7 +56,7 @@ func (p *Publisher) putLocal(name string, data []byte) error {
 // failing disk may recover; anything else somebody has to fix.
 func dropError(hint string, err error) *Error {
 	if passing(err) {
-		return &Error{Code: CodeLocal, Err: err, hint: hint}
+		return &Error{Code: CodeLocal, Err: err, Advice: hint}
 	}
 	return configError(CodeLocalDir, hint, err)
 }

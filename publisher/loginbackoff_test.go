@@ -16,39 +16,6 @@ import (
 	"gpuboard/internal/testenv/sshtest"
 )
 
-func TestLoginBackoff(t *testing.T) {
-	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-	refused := configError(CodeAuth, "", errors.New("no"))
-	refused.loginRefused = true
-	lost := &Error{Code: CodeLost, Err: errors.New("lost")}
-	var h loginBackoff
-	h.record(lost, now)
-	if err := h.check(now); err != nil {
-		t.Errorf("after a lost connection: %v", err)
-	}
-	for n, want := range []time.Duration{30, 60, 120, 240, 300, 300} {
-		h.record(refused, now)
-		want *= time.Second
-		err, says := h.check(now.Add(want-time.Second)), "no; the next login is at "+now.Add(want).Format(time.RFC3339)
-		if err == nil || err.Error() != says || Code(err) != CodeAuth || h.check(now.Add(want)) != nil {
-			t.Errorf("refusal %d holds for %v, want %v: %v, want %s", n+1, h.pause, want, err, says)
-		}
-		if h.check(now.Add(-time.Hour)) != nil {
-			t.Error("the clock was set back, and the pause got longer")
-		}
-		now = now.Add(want)
-	}
-	h.record(lost, now) // the server is away: that says nothing about the key
-	h.record(refused, now)
-	if h.pause != maxLoginPause {
-		t.Errorf("after a lost connection in between: %v", h.pause)
-	}
-	h.record(nil, now)
-	if h.check(now) != nil || h.pause != 0 {
-		t.Errorf("after a login: %+v", h)
-	}
-}
-
 // countingProxy passes connections on, and counts them.
 func countingProxy(t *testing.T, s *sshtest.Server) (port int, count *atomic.Int64) {
 	t.Helper()
@@ -155,7 +122,7 @@ func TestARefusedLoginIsRetriedLessOften(t *testing.T) {
 		fmt.Fprintf(f, "%s", public)
 		f.Close()
 		refused(t, p, src, CodeAuth) // not yet
-		now = now.Add(firstLoginPause)
+		now = now.Add(30 * time.Second)
 		publish(t, p, src)
 	})
 }

@@ -20,6 +20,7 @@ import (
 	"gpuboard/internal/objectstore"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
+	"gpuboard/internal/sshclient"
 
 	"github.com/cenkalti/backoff/v5"
 )
@@ -109,7 +110,7 @@ type Publisher struct {
 	end     context.CancelFunc
 
 	mu      sync.Mutex
-	backoff loginBackoff
+	backoff sshclient.Backoff
 	conn    *connection // kept connection, or nil
 	bucket  *bucket     // of an s3 target
 }
@@ -207,7 +208,7 @@ func (p *Publisher) Publish(ctx context.Context, src Source) (Report, error) {
 	left := &queue{src: src, target: p.target, files: batch, report: &r}
 
 	if len(batch) > 0 {
-		if refused := p.backoff.check(p.opts.clock()); refused != nil {
+		if refused := p.backoff.Check(p.opts.clock()); refused != nil {
 			err = refused
 		} else {
 			err = p.deliver(ctx, left, &r)
@@ -270,7 +271,7 @@ func (p *Publisher) push(ctx context.Context, left *queue, r *Report) error {
 		if last == nil || !timeIsUp(ctx) {
 			last = err
 		}
-		if e, ok := errors.AsType[*Error](err); ok && e.retry {
+		if e, ok := errors.AsType[*Error](err); ok && e.Retry {
 			if p.opts.Failing != nil && !kept {
 				p.opts.Failing(p.withTarget(err))
 			}
@@ -298,7 +299,7 @@ func (p *Publisher) attempt(ctx context.Context, left *queue, r *Report) error {
 	kept := p.conn != nil
 	if !kept {
 		c, err := p.dial(ctx)
-		p.backoff.record(err, p.opts.clock())
+		p.backoff.Record(err, p.opts.clock())
 		if err != nil {
 			return err
 		}
@@ -306,7 +307,7 @@ func (p *Publisher) attempt(ctx context.Context, left *queue, r *Report) error {
 		p.conn = c
 	}
 	c := p.conn
-	stop := context.AfterFunc(ctx, func() { c.base.Close() })
+	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
 	if !kept {
 		if err := p.removeStale(ctx, c); err != nil {
@@ -323,7 +324,7 @@ func (p *Publisher) attempt(ctx context.Context, left *queue, r *Report) error {
 	if !c.tempLeft {
 		p.records.remove(c.temp)
 	}
-	c.base.SetDeadline(time.Time{})
+	c.SetDeadline(time.Time{})
 	return err
 }
 

@@ -3,7 +3,6 @@ package publisher
 import (
 	"fmt"
 	"net"
-	"net/netip"
 	"net/url"
 	"path"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 
 	"gpuboard/internal/objectstore"
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/sshclient"
 )
 
 // Target is where a host's files go.
@@ -85,33 +85,13 @@ func ParseTarget(s string) (Target, error) {
 	default:
 		return bad(forms, "scheme %q is none of sftp, s3 and file", u.Scheme)
 	}
-	t := Target{Scheme: "sftp", Host: u.Hostname()}
-	if u.User != nil {
+	t := Target{Scheme: "sftp"}
+	if t.User, t.Host, t.Port, err = sshclient.Login(u); err != nil {
+		hint := forms
 		if _, has := u.User.Password(); has {
-			return bad("leave the password out and use a key (--identity FILE)", "a password in a target would be seen by everyone who lists processes")
+			hint = "leave the password out and use a key (--identity FILE)"
 		}
-		t.User = u.User.Username()
-		if t.User == "" || strings.HasPrefix(t.User, "-") || strings.ContainsAny(t.User, " \t\r\n") {
-			return bad(forms, "%q is not a user name", t.User)
-		}
-	}
-	// A leading hyphen would be read as an option by ssh -G.
-	if t.Host == "" || strings.HasPrefix(t.Host, "-") || strings.ContainsAny(t.Host, " \t\r\n/'\"`$\\;&<>|(){}") {
-		return bad(forms, "%q is not a host name, an address or an alias", t.Host)
-	}
-	if strings.Contains(t.Host, ":") {
-		if addr, err := netip.ParseAddr(t.Host); err != nil || addr.Zone() != "" || !strings.HasPrefix(u.Host, "[") {
-			return bad(forms, "%q is not an address; write an IPv6 address in brackets", t.Host)
-		}
-	}
-	if p := u.Port(); p != "" {
-		n, err := strconv.Atoi(p)
-		if err != nil || n < 1 || n > 65535 {
-			return bad(forms, "%q is not a port from 1 to 65535", p)
-		}
-		t.Port = n
-	} else if strings.HasSuffix(u.Host, ":") {
-		return bad(forms, "a colon with no port behind it")
+		return bad(hint, "%w", err)
 	}
 	switch {
 	case u.Path == "" || u.Path == "/" || u.Path == "/~" || u.Path == "/~/":

@@ -2,15 +2,11 @@ package publisher
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"gpuboard/internal/testenv/sshtest"
 
@@ -188,96 +184,5 @@ func TestHostCertificate(t *testing.T) {
 			}
 			refused(t, p, newMemorySpool(LatestName), c.code)
 		})
-	}
-}
-
-// What can be wrong with a file of host keys, and what a hint tells to type.
-func TestFilesOfHostKeys(t *testing.T) {
-	dir := t.TempDir()
-	large, file := filepath.Join(dir, "large"), writeFile(t, filepath.Join(dir, "file"), "")
-	writeFile(t, large, "")
-	if err := os.Truncate(large, 16<<20+1); err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]struct{ hint, text string }{
-		large:                      {"smaller", "larger than 16777216 bytes"},
-		dir:                        {"name a file", "is not a file"},
-		filepath.Join(file, "sub"): {"make it readable", "not a directory"},
-		os.DevNull:                 {"", ""},
-		filepath.Join(dir, "not"):  {"", ""},
-	} {
-		keys, err := loadHostKeys(settings{globalKnown: []string{file, name}})
-		var e *Error
-		if c.text == "" {
-			if err != nil || keys.addTo != "~/.ssh/known_hosts" {
-				t.Errorf("%s: %+v, %v", name, keys, err)
-			}
-		} else if !errors.As(err, &e) || e.Code != CodeKnownHosts || !strings.Contains(e.Hint(), c.hint) || !strings.Contains(e.Error(), c.text) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	s := settings{host: "web", port: 22, userKnown: []string{"/h/a b", "/h/c"}}
-	keys, err := loadHostKeys(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var e *Error
-	err = keys.check(s, &net.TCPAddr{}, sshtest.WriteKey(t, filepath.Join(dir, "key"), "ed25519", ""))
-	if !errors.As(err, &e) || e.Code != CodeHostUnknown || !strings.Contains(e.Hint(), "ssh-keyscan -p 22 web >> '/h/a b'  (") || !strings.Contains(e.Error(), "(/h/a b)") {
-		t.Errorf("%v, hint %q", err, e.Hint())
-	}
-	if got := keys.algorithms(s); got != nil {
-		t.Errorf("without a file: %q", got)
-	}
-	s.userKnown = []string{writeFile(t, filepath.Join(dir, "rsa"), "web "+string(ssh.MarshalAuthorizedKey(sshtest.WriteKey(t, filepath.Join(dir, "r"), "rsa", ""))))}
-	if keys, err = loadHostKeys(s); err != nil {
-		t.Fatal(err)
-	}
-	if got := keys.algorithms(s); !slices.Contains(got, ssh.KeyAlgoRSASHA256) || slices.Contains(got, ssh.KeyAlgoRSA) || slices.Contains(got, ssh.CertAlgoRSAv01) {
-		t.Errorf("for an RSA key: %q", got)
-	}
-}
-
-// The keys that are offered, in their order.
-func TestKeysThatAreOffered(t *testing.T) {
-	dir := t.TempDir()
-	key := func(name, passphrase string) string {
-		sshtest.WriteKey(t, filepath.Join(dir, name), "ed25519", passphrase)
-		return filepath.Join(dir, name)
-	}
-	one, two, locked, loose, absent := key("one", ""), key("two", ""), key("locked", "secret"), key("loose", ""), filepath.Join(dir, "absent")
-	large := writeFile(t, filepath.Join(dir, "large"), strings.Repeat("x", 64<<10+1))
-	if err := os.Chmod(loose, 0o604); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		files    []string
-		explicit bool
-		offered  int
-		problems string // their codes
-		code     string
-	}{
-		{[]string{one, two, one}, true, 2, "", ""},
-		{[]string{absent, one}, false, 1, "", ""},
-		{[]string{absent, one}, true, 1, CodeKeyUnreadable, ""},
-		{[]string{locked, loose, large, one}, false, 1, "ssh:key-passphrase" + " " + "ssh:key-mode" + " " + CodeKeyUnreadable, ""},
-		{[]string{loose, locked}, false, 0, "", "ssh:key-mode"},
-		{[]string{absent}, false, 0, "", "ssh:no-key"},
-		{[]string{absent}, true, 0, "", CodeKeyUnreadable},
-	} {
-		ids, err := loadIdentities(settings{identity: c.files, explicitKeys: c.explicit}, time.Time{})
-		if Code(err) != c.code || (err == nil) != (c.code == "") {
-			t.Errorf("%q: %v", c.files, err)
-		}
-		if err != nil {
-			continue
-		}
-		var problems []string
-		for _, problem := range ids.problems {
-			problems = append(problems, problem.Code)
-		}
-		if got := strings.Join(problems, " "); len(ids.signers) != c.offered || got != c.problems {
-			t.Errorf("%q: %d keys are offered, problems %q; want %d, %q", c.files, len(ids.signers), got, c.offered, c.problems)
-		}
 	}
 }

@@ -130,10 +130,10 @@ func (p *Publisher) explain(c *connection, failed *Error, size int) {
 	switch {
 	case vfs.Files > 0 && vfs.Favail == 0:
 		failed.Code = "remote:noinode"
-		failed.hint = "on the server: df -i; remove files, or make a file system with more inodes"
+		failed.Advice = "on the server: df -i; remove files, or make a file system with more inodes"
 	case vfs.Bavail*vfs.Frsize < uint64(size):
 		failed.Code = "remote:nospace"
-		failed.hint = "on the server: df -h; free some space"
+		failed.Advice = "on the server: df -h; free some space"
 	}
 }
 

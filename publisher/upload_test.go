@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/sshclient"
 	"gpuboard/internal/testenv/need"
 
 	"github.com/pkg/sftp"
@@ -95,14 +96,14 @@ func connected(t *testing.T, s *pipeServer, o Options) *Publisher {
 	s.ended = make(chan struct{})
 	served := make(chan struct{})
 	go func() { _ = server.Serve(); close(served) }()
-	base := &watchedConn{Conn: loggedConn{near, s}}
+	base := sshclient.Watch(loggedConn{near, s})
 	client, err := sftp.NewClientPipe(base, base)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o.Target.Scheme, o.Target.Host = "sftp", "web"
 	p := open(t, o)
-	p.conn = &connection{base: base, sftp: client, temp: newTempName(), statvfs: true}
+	p.conn = &connection{Conn: base, sftp: client, temp: newTempName(), statvfs: true}
 	t.Cleanup(func() { near.Close(); close(s.ended); server.Close(); <-served })
 	return p
 }
@@ -298,29 +299,5 @@ func TestPushWithoutARecordIsRefused(t *testing.T) {
 	}
 	if slices.Contains(s.requests(), "open") {
 		t.Errorf("requests %q", s.requests())
-	}
-}
-
-// After a write has failed no answer is waited for.
-func TestWatchedConn(t *testing.T) {
-	past := time.Now().Add(-time.Hour)
-	for name, c := range map[string]struct {
-		do              func(*watchedConn) error
-		timedOut, broke bool
-	}{
-		"a read that takes too long":  {func(c *watchedConn) error { c.SetDeadline(past); _, err := c.Read(make([]byte, 1)); return err }, true, false},
-		"a write that takes too long": {func(c *watchedConn) error { c.SetDeadline(past); _, err := c.Write(make([]byte, 1)); return err }, true, true},
-		"a write to a closed end":     {func(c *watchedConn) error { c.Conn.Close(); _, err := c.Write(make([]byte, 1)); return err }, false, true},
-	} {
-		near, far := net.Pipe()
-		conn := &watchedConn{Conn: near}
-		if err := c.do(conn); err == nil || conn.timedOut.Load() != c.timedOut || conn.broke.Load() != c.broke {
-			t.Errorf("%s: %v, timed out: %v, broke: %v", name, err, conn.timedOut.Load(), conn.broke.Load())
-		}
-		if closed := errors.Is(conn.SetDeadline(time.Time{}), io.ErrClosedPipe); closed != c.broke {
-			t.Errorf("%s: closed: %v, want %v", name, closed, c.broke)
-		}
-		far.Close()
-		near.Close()
 	}
 }

@@ -1,4 +1,4 @@
-package publisher
+package sshclient
 
 import (
 	"errors"
@@ -15,26 +15,26 @@ const (
 	maxLoginPause   = 5 * time.Minute
 )
 
-// loginBackoff remembers a login that fails until somebody changes something.
-type loginBackoff struct {
+// A Backoff remembers a login that fails until somebody changes something.
+type Backoff struct {
 	refused *Error // the last refusal; nil when logins may be attempted
 	until   time.Time
 	pause   time.Duration
 }
 
-// record takes the result of an attempt to connect.
-func (b *loginBackoff) record(err error, now time.Time) {
+// Record takes the result of an attempt to connect.
+func (b *Backoff) Record(err error, now time.Time) {
 	if err == nil {
-		*b = loginBackoff{}
-	} else if e, ok := errors.AsType[*Error](err); ok && e.loginRefused {
+		*b = Backoff{}
+	} else if e, ok := errors.AsType[*Error](err); ok && e.LoginRefused {
 		b.pause = min(max(2*b.pause, firstLoginPause), maxLoginPause)
 		b.refused, b.until = e, now.Add(b.pause)
 	}
 }
 
-// check returns the last refusal while the pause lasts, with the time of the next attempt, and nil
+// Check returns the last refusal while the pause lasts, with the time of the next attempt, and nil
 // after it.
-func (b *loginBackoff) check(now time.Time) error {
+func (b *Backoff) Check(now time.Time) error {
 	// A clock that was set back does not make the pause longer.
 	if b.refused == nil || !now.Before(b.until) || now.Before(b.until.Add(-b.pause)) {
 		return nil

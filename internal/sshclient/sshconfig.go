@@ -1,4 +1,4 @@
-package publisher
+package sshclient
 
 import (
 	"cmp"
@@ -50,9 +50,8 @@ func (s settings) keyAddr() string {
 }
 
 // route resolves the target and its jump hosts, the first hop first.
-func (p *Publisher) route(ctx context.Context) ([]settings, error) {
-	t := p.opts.Target
-	last, err := p.settings(ctx, t.Host, t.User, t.Port)
+func (o Options) route(ctx context.Context) ([]settings, error) {
+	last, err := o.settings(ctx, o.Host, o.User, o.Port)
 	if err != nil {
 		return nil, err
 	}
@@ -60,19 +59,19 @@ func (p *Publisher) route(ctx context.Context) ([]settings, error) {
 	for jump := last.jump; jump != ""; {
 		// The list is walked from its end: the hop next to the target comes first.
 		for _, name := range slices.Backward(strings.Split(jump, ",")) {
-			hop, err := parseHop(name)
+			user, host, port, err := parseHop(name)
 			if err != nil {
 				return nil, err
 			}
-			s, err := p.settings(ctx, hop.Host, hop.User, hop.Port)
+			s, err := o.settings(ctx, host, user, port)
 			if err != nil {
 				return nil, err
 			}
 			if len(route) > maxHops {
 				return nil, configError(
 					CodeConfig,
-					"look at ProxyJump in: ssh -G "+t.Host,
-					fmt.Errorf("resolving the way to %s: ProxyJump goes in a circle or over more than %d hosts", t.Host, maxHops),
+					"look at ProxyJump in: ssh -G "+o.Host,
+					fmt.Errorf("resolving the way to %s: ProxyJump goes in a circle or over more than %d hosts", o.Host, maxHops),
 				)
 			}
 			route = append([]settings{s}, route...)
@@ -82,26 +81,25 @@ func (p *Publisher) route(ctx context.Context) ([]settings, error) {
 	return route, nil
 }
 
-func parseHop(s string) (Target, error) {
-	s = strings.TrimPrefix(strings.TrimSpace(s), "ssh://")
-	t, err := ParseTarget("sftp://" + s)
-	if err != nil || t.Dir != "" {
-		return Target{}, configError(
+func parseHop(s string) (user, host string, port int, err error) {
+	user, host, port, err = Parse(strings.TrimPrefix(strings.TrimSpace(s), "ssh://"))
+	if err != nil {
+		err = configError(
 			CodeConfig,
 			"write ProxyJump as user@host:port",
 			fmt.Errorf("reading ProxyJump %s: not a host", strconv.QuoteToASCII(snapshot.Clip(s, 100))),
 		)
 	}
-	return t, nil
+	return user, host, port, err
 }
 
 // settings asks `ssh -G` through Options.ResolveConfig: only ssh itself evaluates
 // Host, Match, Include and canonical names as ssh does.
-func (p *Publisher) settings(ctx context.Context, alias, user string, port int) (settings, error) {
+func (o Options) settings(ctx context.Context, alias, user string, port int) (settings, error) {
 	var out []byte
-	if p.opts.ResolveConfig != nil {
+	if o.ResolveConfig != nil {
 		var err error
-		if out, err = p.opts.ResolveConfig(ctx, alias); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if out, err = o.ResolveConfig(ctx, alias); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return settings{}, configError(CodeConfig, "look at: ssh -G "+alias, err)
 		}
 	}
@@ -112,12 +110,12 @@ func (p *Publisher) settings(ctx context.Context, alias, user string, port int) 
 			values[key] = append(values[key], strings.TrimSpace(value))
 		}
 	}
-	return p.fill(values, alias, user, port)
+	return o.fill(values, alias, user, port)
 }
 
 // fill makes the settings of one host from the values of ssh_config. User and port of
 // the target, and the files named by options, win.
-func (p *Publisher) fill(values map[string][]string, alias, userName string, port int) (settings, error) {
+func (o Options) fill(values map[string][]string, alias, userName string, port int) (settings, error) {
 	all := func(key string, defaults ...string) []string {
 		if v := values[key]; len(v) > 0 {
 			return v
@@ -160,13 +158,13 @@ func (p *Publisher) fill(values map[string][]string, alias, userName string, por
 	s.userKnown = s.alsoInHome(known("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2"))
 	s.globalKnown = known("globalknownhostsfile", "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2")
 	s.agent = s.agentSocket(all("identityagent", "SSH_AUTH_SOCK")[0])
-	if len(p.opts.Identity) > 0 {
+	if len(o.Identity) > 0 {
 		// Only the named keys are offered: the many keys of an agent could exceed the
 		// server's MaxAuthTries first.
-		s.identity, s.identitiesOnly, s.explicitKeys = s.expandAll(p.opts.Identity), true, true
+		s.identity, s.identitiesOnly, s.explicitKeys = s.expandAll(o.Identity), true, true
 	}
-	if len(p.opts.KnownHosts) > 0 {
-		s.userKnown, s.globalKnown = s.expandAll(p.opts.KnownHosts), nil
+	if len(o.KnownHosts) > 0 {
+		s.userKnown, s.globalKnown = s.expandAll(o.KnownHosts), nil
 	}
 	return s, nil
 }
