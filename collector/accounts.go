@@ -215,12 +215,13 @@ func (a *accounts) ofFolder(path string) *account {
 // An asker runs programs that may hang.
 type asker struct {
 	left time.Duration
-	hung int // the pid of one that could not be ended
+	hung int  // the pid of one that could not be ended
+	none bool // there is nobody to ask
 }
 
 func (a *asker) ask(program string, args ...string) string {
 	path, err := resolve(program)
-	if err != nil || a.left <= 0 || a.hung != 0 && exists(a.hung) {
+	if err != nil || a.none || a.left <= 0 || a.hung != 0 && exists(a.hung) {
 		return ""
 	}
 	began := time.Now()

@@ -62,6 +62,8 @@ type Options struct {
 	// StateFile records an nvidia-smi that hangs, so that a later process does not start
 	// another one; "" for no record. Other programs have files beside it.
 	StateFile string
+	// Elsewhere is the machine that is read, if it is not this one; Roots is then what was copied of it.
+	Elsewhere *Elsewhere
 }
 
 // A Collector reads one node. It keeps state between readings, so a loop uses one
@@ -100,7 +102,10 @@ func New(opts Options) *Collector {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Collector{opts: opts, xids: kernellog.Log{}}
+	return &Collector{
+		opts: opts, xids: kernellog.Log{},
+		noQuick: opts.Elsewhere != nil, asker: asker{none: opts.Elsewhere != nil},
+	}
 }
 
 // Collect reads the node. Seq stays 0, which the spool sets, and so does
@@ -209,13 +214,13 @@ func (c *Collector) gpus(ctx context.Context, s *snapshot.Snapshot) {
 	if c.stillHung(s, "nvidia-smi") {
 		return
 	}
-	program, err := resolve(c.opts.NvidiaSMI)
+	program, err := c.find(c.opts.NvidiaSMI)
 	if err != nil {
 		report(s, "smi:missing", "nvidia-smi cannot be started: %v: "+
 			"install the NVIDIA driver, or name the program with --nvidia-smi", err)
 		return
 	}
-	r := execute(ctx, program, nvidiasmi.Args(), environment("LC_ALL=C"), c.opts.SMIBudget, nvidiasmi.MaxOutputBytes+1)
+	r := c.run(ctx, program, nvidiasmi.Args(), environment("LC_ALL=C"), c.opts.SMIBudget, nvidiasmi.MaxOutputBytes+1)
 	if r.err != nil {
 		if ctx.Err() == nil {
 			report(s, "smi:missing", "nvidia-smi cannot be started: %v: see --nvidia-smi", r.err)
@@ -274,7 +279,7 @@ func (c *Collector) labelMIG(ctx context.Context, program string, s *snapshot.Sn
 	if key == c.migKey && nvidiasmi.Label(s.GPUs, c.mig) {
 		return
 	}
-	r := execute(ctx, program, nvidiasmi.ListArgs(), environment("LC_ALL=C"), c.opts.SMIBudget, nvidiasmi.MaxOutputBytes)
+	r := c.run(ctx, program, nvidiasmi.ListArgs(), environment("LC_ALL=C"), c.opts.SMIBudget, nvidiasmi.MaxOutputBytes)
 	list := nvidiasmi.ParseList(r.stdout)
 	c.noteHung(s, "nvidia-smi", r)
 	if nvidiasmi.Label(s.GPUs, list) {
@@ -299,7 +304,7 @@ func layout(gpus []snapshot.GPU) string {
 
 // addOwners runs ps and adds its output to the processes of the snapshot.
 func (c *Collector) addOwners(ctx context.Context, s *snapshot.Snapshot, smiStarted time.Time) {
-	program, err := resolve(c.opts.PS)
+	program, err := c.find(c.opts.PS)
 	if err != nil {
 		report(s, "ps:missing", "ps cannot be started: %v: install procps, or name the program with --ps", err)
 		return
@@ -311,8 +316,8 @@ func (c *Collector) addOwners(ctx context.Context, s *snapshot.Snapshot, smiStar
 	var r run
 	list := func(args []string) {
 		psStarted = c.opts.Now()
-		up, _ = bootClock()
-		r = execute(ctx, program, args, environment(ps.Env()...), c.opts.PSBudget, ps.MaxOutputBytes+1)
+		up, _ = c.bootClock()
+		r = c.run(ctx, program, args, environment(ps.Env()...), c.opts.PSBudget, ps.MaxOutputBytes+1)
 		table, problems = ps.Parse(r.stdout)
 	}
 	// If all processes are alive, listing just these is enough. To find the children of
@@ -342,7 +347,7 @@ func (c *Collector) addOwners(ctx context.Context, s *snapshot.Snapshot, smiStar
 		report(s, "ps:failed", "ps failed (exit status %d); who owns the processes is not known: %s", r.exit, line)
 		return
 	}
-	there, contained := exists, inContainer(c.opts.Roots.Proc)
+	there, contained := c.exists, inContainer(c.opts.Roots.Proc)
 	if contained {
 		// The pids are those of the host; here they are unused or belong to others.
 		there = func(int) bool { return true }
@@ -365,7 +370,7 @@ func (c *Collector) addOwners(ctx context.Context, s *snapshot.Snapshot, smiStar
 
 // claims adds what tells whose the processes are besides their accounts.
 func (c *Collector) claims(s *snapshot.Snapshot) {
-	if now := c.opts.Now(); c.accounts == nil || now.Sub(c.accountsAt).Abs() > keepAccounts {
+	if now := c.opts.Now(); c.accounts == nil || c.opts.Elsewhere != nil || now.Sub(c.accountsAt).Abs() > keepAccounts {
 		c.accountsAt, c.asker.left = now, askBudget
 		c.accounts = readAccounts(c.opts.Roots.Etc, c.asker.ask)
 	}
@@ -401,7 +406,7 @@ func allAlive(list []snapshot.Process, table []ps.Process) bool {
 
 // began returns a function that returns the exact start of a process.
 func (c *Collector) began(now time.Time) func(int) (time.Time, bool) {
-	up, ok := bootClock()
+	up, ok := c.bootClock()
 	if !ok {
 		return nil
 	}

@@ -27,7 +27,7 @@ const (
 // neither gets no events and no error.
 func (c *Collector) kernelLogEvents(ctx context.Context, now time.Time) []kernellog.Event {
 	up, ok := kernelClock()
-	if !ok {
+	if !ok || c.opts.Elsewhere != nil {
 		return nil
 	}
 	if c.kmsg == nil {
