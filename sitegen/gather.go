@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,7 +45,14 @@ func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in 
 	}
 	inv := g.opt.Inventory(ctx, now, mem.Hosts)
 	in.Hosts, mem.Hosts = inv.Hosts, inv.Known
-	in.Problems = append(in.Problems, inv.Problems...)
+	var ofHosts []snapshot.Problem // that are shown with their hosts
+	for _, p := range inv.Problems {
+		if strings.HasPrefix(p.Code, "pull:") {
+			ofHosts = append(ofHosts, p)
+		} else {
+			in.Problems = append(in.Problems, p)
+		}
+	}
 	if inv.AsOf.Before(now.Add(-time.Minute)) {
 		in.InventoryAsOf = inv.AsOf
 	}
@@ -71,6 +79,11 @@ func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in 
 	}
 	older, problems := g.older(now)
 	in.Reports = g.reports(ctx, names, now, mem, older)
+	for _, p := range ofHosts {
+		report := in.Reports[p.Host]
+		report.Problems = append(report.Problems, p)
+		in.Reports[p.Host] = report
+	}
 	reading.Wait()
 	in.Sites = mem.Sites
 	if unkept != nil {

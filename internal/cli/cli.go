@@ -203,7 +203,7 @@ func (a *app) root() *cobra.Command {
 
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
-		a.collectCommand(), a.containersCommand(), a.publishCommand(), a.runCommand(), a.checkCommand(),
+		a.pullCommand(), a.collectCommand(), a.containersCommand(), a.publishCommand(), a.runCommand(), a.checkCommand(),
 		a.registerCommand(), a.deregisterCommand(), a.notifyCommand(),
 		a.generateCommand(), a.acceptCommand(), a.serveCommand(), a.receiveCommand(),
 		a.listCommand(), a.availableCommand(), a.statusCommand(), a.waitCommand(), a.bookCommand(), a.extendCommand(), a.releaseCommand(), a.bookingsCommand(), a.mineCommand(), a.usageCommand(),

@@ -14,6 +14,7 @@ import (
 	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/sshclient"
 )
 
 // A Config holds the settings in force. Load makes one.
@@ -191,6 +192,51 @@ func sitesOf(values []string) (sites []Site, err error) {
 		sites = append(sites, s)
 	}
 	return sites, nil
+}
+
+// A Pulled is a node that the web host reads: its name on the board, and how it logs in there.
+type Pulled struct{ Host, Login string }
+
+// Pulled returns the nodes that are read over SSH; every is true for all hosts of the list.
+func (c *Config) Pulled() (nodes []Pulled, every bool) {
+	nodes, _ = pulledOf(c.List("pull")) // checked by Load
+	return nodes, c.String("pull") == "all"
+}
+
+func pulledOf(values []string) (nodes []Pulled, err error) {
+	if slices.Equal(values, []string{"all"}) {
+		return nil, nil
+	}
+	for _, v := range values {
+		name, login, named := strings.Cut(v, "=")
+		if !named {
+			login = v
+		}
+		n := Pulled{Login: login}
+		if n.Host, err = HostOfLogin(login); err != nil {
+			return nil, fmt.Errorf("%q is not of the form HOST=user@host: %w", v, err)
+		}
+		if named {
+			n.Host, err = snapshot.ParseHost(name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(nodes, func(other Pulled) bool { return other.Host == n.Host }) {
+			return nil, fmt.Errorf("%s is named twice", n.Host)
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
+}
+
+// HostOfLogin returns the name on the board of a node that nobody has named otherwise.
+func HostOfLogin(login string) (string, error) {
+	_, host, _, err := sshclient.Parse(login)
+	if err != nil {
+		return "", err
+	}
+	return snapshot.ParseHost(host)
 }
 
 // LacksScheme reports whether what should be a directory looks like an address without https://.

@@ -260,6 +260,8 @@ func (f *file) settings(node ast.Node) error {
 	}
 	names := top["hosts"]
 	top["hosts"] = func(line *ast.MappingValueNode) error { return f.hostList(line, names) }
+	pairs := top["pull"]
+	top["pull"] = func(line *ast.MappingValueNode) error { return f.pullList(line, pairs) }
 	top["notify"] = f.hookList
 	top["short_names"] = f.shortNames
 	_, err := f.mapping(node, shape, noun, "", top)
@@ -362,6 +364,32 @@ func (f *file) shortNames(line *ast.MappingValueNode) error {
 	for _, l := range names.Values {
 		f.ShortNames[l.Key.GetToken().Value] = l.Value.GetToken().Value
 	}
+	return nil
+}
+
+// pullList reads pull: a list of host: and ssh:, or what a flag has.
+func (f *file) pullList(line *ast.MappingValueNode, pairs func(*ast.MappingValueNode) error) error {
+	list, several := line.Value.(*ast.SequenceNode)
+	if !several {
+		return pairs(line)
+	}
+	var all []string
+	for _, item := range list.Values {
+		var host, login string
+		if _, plain := item.(ast.ScalarNode); plain {
+			all = append(all, item.GetToken().Value)
+			continue
+		}
+		known := fields{"host": f.intoText(&host), "ssh": f.intoText(&login)}
+		if _, err := f.mapping(item, "a pulled node takes", "a pulled node has no", "", known); err != nil {
+			return err
+		}
+		all = append(all, host+"="+login)
+	}
+	if _, err := pulledOf(all); err != nil {
+		return f.errorAt(list.GetToken(), "pull: %v", err)
+	}
+	f.Set("pull", strings.Join(all, ","), f.place(line.Key))
 	return nil
 }
 

@@ -92,6 +92,9 @@ func (k Key) check(s string) error {
 	if k.Name == "container_people" {
 		_, err = containerPeople(s)
 	}
+	if k.Name == "pull" {
+		_, err = pulledOf(values)
+	}
 	if k.Name == "sites" {
 		_, err = sitesOf(values)
 	}
@@ -194,7 +197,7 @@ func NodeKeys() []string {
 // WebKeys are the settings of everything that makes a site.
 func WebKeys() []string {
 	return []string{
-		"data", "site", "state", "comments", "aliases", "templates", "interval", "generate_every", "drops", "hosts_from", "hosts",
+		"data", "site", "state", "comments", "aliases", "templates", "interval", "generate_every", "drops", "pull", "hosts_from", "hosts",
 		"accept_shrink", "consul.enabled", "consul.service", "consul.tags", "consul.filter", "consul.datacenters",
 		"consul.node_meta", "consul.leader", "consul.leader_key",
 		"sites", "title", "lab", "language", "languages", "timezone", "booking.timezone", "booking.end_of_day", "base_url", "compat",

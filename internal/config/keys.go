@@ -51,6 +51,9 @@ func Keys() []Key {
 				"a generation takes; if the site is on a disk, it is interval"},
 		{"drops", "", text, "URL",
 			"URL of a bucket from which drops are fetched, too: s3://bucket/prefix, in which each node has a prefix of its own"},
+		{"pull", "", list, "HOST=LOGIN",
+			"nodes that the web host reads over SSH: HOST=LOGIN pairs, where LOGIN is what ssh takes, such as user@gpu07, or " +
+				"all for every host of the list; in the file also host: and ssh:"},
 		{"hosts_from", "", list, "SOURCES",
 			"SOURCES of the list of hosts: consul, list, drops (default: drops, and those that are configured)"},
 		{"hosts", "", list, "NAMES",

@@ -18,10 +18,14 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
 	"gpuboard/internal/config"
+	"gpuboard/internal/failure"
+	"gpuboard/internal/pull"
 	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/watch"
@@ -57,6 +61,32 @@ func (d *examination) web(ctx context.Context) {
 	d.servers(ctx)
 	d.published(ctx, site)
 	d.copies(ctx)
+	d.pulled(ctx)
+}
+
+// pulled reads each node once that is read over SSH.
+func (d *examination) pulled(ctx context.Context) {
+	nodes, _ := d.Config.Pulled()
+	options := watch.PullOptions(d.Config, d.Node.Version, d.Node.Now, d.Node.SSHConfig)
+	snaps, errs := make([]*snapshot.Snapshot, len(nodes)), make([]error, len(nodes))
+	var workers errgroup.Group
+	workers.SetLimit(16)
+	for i, n := range nodes {
+		workers.Go(func() error {
+			snaps[i], errs[i] = pull.Once(ctx, pull.Target{Host: n.Host, SSH: n.Login}, options)
+			return nil
+		})
+	}
+	_ = workers.Wait() // they return none
+	for i, n := range nodes {
+		if errs[i] != nil {
+			p := pull.Problem(n.Host, errs[i])
+			d.bad(p.Code, failure.Explain(errs[i]).Hint, "%s: %v", n.Host, errs[i])
+			continue
+		}
+		d.ok("pull:ok", "%s was read over SSH as %s: %s, %s", n.Host, n.Login, board.Number(len(snaps[i].GPUs), "GPU"),
+			board.Number(len(snaps[i].Errors), "problem"))
+	}
 }
 
 // directory looks at one of the three directories. This user writes to own ones.

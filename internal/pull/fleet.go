@@ -60,7 +60,12 @@ func (f *Fleet) Read(ctx context.Context, targets []Target) (problems []snapshot
 	f.mu.Lock()
 	if f.nodes == nil {
 		f.nodes, f.logins = map[Target]*member{}, make(chan struct{}, maxLogins)
-		f.drops, _ = spool.OpenDrops(f.Data) // the generator says what is wrong with them
+	}
+	if f.drops == nil {
+		if f.drops, _ = spool.OpenDrops(f.Data); f.drops == nil { // the generator says why
+			f.mu.Unlock()
+			return nil
+		}
 	}
 	f.asked = time.Now()
 	for t, m := range f.nodes {
@@ -100,7 +105,11 @@ func (f *Fleet) Read(ctx context.Context, targets []Target) (problems []snapshot
 
 // Close ends all readings.
 func (f *Fleet) Close() {
-	f.Read(context.Background(), nil)
+	f.mu.Lock()
+	for _, m := range f.nodes {
+		m.stop()
+	}
+	f.mu.Unlock()
 	f.running.Wait()
 }
 
@@ -133,6 +142,8 @@ func (m *member) read(ctx context.Context) error {
 	if err == nil {
 		age := m.Now().Sub(latest.Snapshot.CollectedAt.Time).Abs()
 		switch {
+		case !latest.Snapshot.Pulled && age < snapshot.BundleWindow && m.target.Any:
+			return nil
 		case !latest.Snapshot.Pulled && age < snapshot.BundleWindow:
 			return failed("pull:pushed", "take it out of pull, or end what pushes: gpuboard check kill",
 				errors.New("the node pushes its snapshots itself, so it is not read over SSH"))

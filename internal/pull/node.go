@@ -23,6 +23,7 @@ const readBudget = 30 * time.Second
 type Target struct {
 	Host string // its name on the board
 	SSH  string // user@host:port, as ssh knows it
+	Any  bool   // nobody has named it: it may push as well
 }
 
 // Options say how nodes are read.
@@ -87,6 +88,21 @@ func (n *Node) answerOf(program string, args []string) *collector.Answer {
 	}
 	n.ran = 1
 	return n.reply.programs["smi"]
+}
+
+// Once reads a node and keeps nothing of it.
+func Once(ctx context.Context, t Target, o Options) (*snapshot.Snapshot, error) {
+	dir, err := os.MkdirTemp("", "gpuboard-pull-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	n, err := New(t, filepath.Join(dir, "read"), o)
+	if err != nil {
+		return nil, err
+	}
+	defer n.Close()
+	return n.Collect(ctx)
 }
 
 // Collect reads the node once. An error other than one of this machine's disk is a [*sshclient.Error].

@@ -14,15 +14,20 @@ import (
 	"gpuboard/internal/booking"
 	"gpuboard/internal/config"
 	"gpuboard/internal/inventory"
-	"gpuboard/internal/node"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/data"
 )
 
+// A Machine is a node that can be read now.
+type Machine interface {
+	Host() (string, error)
+	Collect(context.Context) (*snapshot.Snapshot, error)
+}
+
 // ThisNode reads this node and merges it with its bookings, so that a GPU is
 // free here exactly when it would be free on the page. What could not be had is
 // among the board's problems; the error is for when nothing could be asked.
-func ThisNode(ctx context.Context, o Options, n node.Node) (*board.Board, booking.Aliases, error) {
+func ThisNode(ctx context.Context, o Options, n Machine) (*board.Board, booking.Aliases, error) {
 	cfg := o.Config
 	host, err := n.Host()
 	if err != nil {

@@ -94,7 +94,8 @@ func NewGenerator(
 	if err != nil {
 		return nil, failure.Usage("", "drops from %s: %w", cfg.Origin("drops"), err)
 	}
-	o.Inventory = fetched.before(o.Inventory)
+	pulled := newPulls(cfg, version, now, ask, o.Data)
+	o.Inventory = pulled.after(fetched.before(o.Inventory))
 	if o.Demo = demo; demo {
 		o.About.CommentsPath = "comments.json"
 		o.About.BookCommand = "GPUBOARD_CONFIG=" + shell.Quote(cfg.Path) + " gpuboard"
@@ -107,8 +108,8 @@ func NewGenerator(
 		if err != nil {
 			return nil, err
 		}
-		if n != nil || out != nil {
-			o.Announcer = announcer{n, cfg.Contacts, out}
+		if n != nil || out != nil || pulled != nil {
+			o.Announcer = announcer{n, cfg.Contacts, out, pulled}
 		}
 	}
 	g, err := sitegen.New(o)
@@ -200,6 +201,12 @@ func resolverOf(cfg *config.Config) (*inventory.Resolver, error) {
 	for _, p := range problems {
 		return nil, failure.Usage("", "hosts from %s: %s", cfg.Origin("hosts"), p.Message)
 	}
+	pulled, _ := cfg.Pulled()
+	for _, p := range pulled { // what is read should exist
+		if !slices.ContainsFunc(listed, func(h inventory.Host) bool { return h.Name == p.Host }) {
+			listed = append(listed, inventory.Host{Name: p.Host})
+		}
+	}
 	k := &inventory.Resolver{List: listed, AcceptShrink: cfg.Bool("accept_shrink")}
 	sources := cfg.List("hosts_from")
 	use := func(source string) bool { return len(sources) == 0 || slices.Contains(sources, source) }
@@ -250,6 +257,7 @@ type announcer struct {
 	notifier *notify.Notifier // nil for no hooks
 	contacts func() (func(person string) notify.Contact, []snapshot.Problem)
 	outlet   *outlet // nil for no copy
+	pulls    *pulls  // nil for none
 }
 
 // Accept takes events durably.
@@ -283,8 +291,9 @@ func (n announcer) Deliver(ctx context.Context, now time.Time) []snapshot.Proble
 	return problemsOf(n.notifier.Deliver(ctx, now))
 }
 
-// Close ends the copy in progress.
+// Close ends the copy in progress, and the reading of nodes.
 func (n announcer) Close() []snapshot.Problem {
+	n.pulls.close()
 	n.outlet.close()
 	return n.outlet.troubles()
 }
