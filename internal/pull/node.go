@@ -1,6 +1,7 @@
 package pull
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,7 @@ import (
 	"gpuboard/internal/sshclient"
 )
 
-// readBudget bounds one reading, with the login. The programs on the node end a little sooner by themselves.
+// readBudget is longer than all programs of the command may take.
 const readBudget = 30 * time.Second
 
 // A Target is a node that is read over SSH.
@@ -31,6 +32,8 @@ type Options struct {
 	Version              string
 	Now                  func() time.Time
 	Identity, KnownHosts []string
+	// Budget bounds one reading, with the login; readBudget if 0.
+	Budget time.Duration
 	// ResolveConfig is [sshclient.Options.ResolveConfig].
 	ResolveConfig func(ctx context.Context, host string) ([]byte, error)
 }
@@ -40,6 +43,7 @@ type Node struct {
 	target    Target
 	dir       string // for what was read
 	now       func() time.Time
+	budget    time.Duration
 	ssh       sshclient.Options
 	logins    chan struct{} // has room for those at the same time; nil for any number
 	conn      *sshclient.Conn
@@ -54,7 +58,7 @@ type Node struct {
 
 // New returns a node; it connects to nothing. What is read lies in dir, which it makes.
 func New(t Target, dir string, o Options) (*Node, error) {
-	n := &Node{target: t, dir: dir, now: o.Now}
+	n := &Node{target: t, dir: dir, now: o.Now, budget: cmp.Or(o.Budget, readBudget)}
 	user, host, port, err := sshclient.Parse(t.SSH)
 	if err != nil {
 		return nil, failed("pull:refused", "write user@host, or host as ssh knows it", fmt.Errorf("ssh: %w", err))
@@ -107,7 +111,7 @@ func Once(ctx context.Context, t Target, o Options) (*snapshot.Snapshot, error) 
 
 // Collect reads the node once. An error other than one of this machine's disk is a [*sshclient.Error].
 func (n *Node) Collect(ctx context.Context) (*snapshot.Snapshot, error) {
-	ctx, cancel := context.WithTimeout(ctx, readBudget)
+	ctx, cancel := context.WithTimeout(ctx, n.budget)
 	defer cancel()
 	if err := n.read(ctx); err != nil {
 		n.Close()
