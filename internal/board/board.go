@@ -139,6 +139,7 @@ type Host struct {
 	ClockOffset time.Duration
 	GoneSince   time.Time
 	Interval    time.Duration
+	Pulled      bool // read by the web host over SSH
 	Problems    []snapshot.Problem
 	Driver      string
 	CUDA        string

@@ -114,7 +114,7 @@ func (m *masker) host(h Host) Host {
 		n := h.Node
 		out = Host{
 			Name: h.Name, Title: h.Title, Group: h.Group, State: h.State, Check: h.Check, SnapshotAt: h.SnapshotAt,
-			ClockOffset: h.ClockOffset, GoneSince: h.GoneSince, Interval: h.Interval, Driver: h.Driver, CUDA: h.CUDA,
+			ClockOffset: h.ClockOffset, GoneSince: h.GoneSince, Interval: h.Interval, Pulled: h.Pulled, Driver: h.Driver, CUDA: h.CUDA,
 			Node: snapshot.Node{
 				UptimeSeconds: n.UptimeSeconds, Cores: n.Cores, Load1: n.Load1, Load5: n.Load5, Load15: n.Load15,
 				MemoryTotal: n.MemoryTotal, MemoryUsed: n.MemoryUsed,

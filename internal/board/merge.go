@@ -206,6 +206,7 @@ func (m *merger) host(h *Host, inv inventory.Host) {
 	}
 	h.SnapshotAt = snap.CollectedAt.Time
 	h.Interval = time.Duration(snap.IntervalSeconds) * time.Second
+	h.Pulled = snap.Pulled
 	h.Driver, h.CUDA = snap.DriverVersion, snap.CUDAVersion
 	h.Problems = append(h.Problems, snap.Errors...)
 

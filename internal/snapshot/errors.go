@@ -68,7 +68,7 @@ func collected(code string) bool {
 func (p *Problem) Severe() bool {
 	area, what, _ := strings.Cut(p.Code, ":")
 	switch {
-	case area == "bad", area == "discovery", what == "unreadable":
+	case area == "bad", area == "discovery", area == "pull" && what != "pushed", what == "unreadable":
 		return true
 	}
 	return p.Code == "booking:emptied" || p.Code == "gpu:hung"

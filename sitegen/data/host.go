@@ -26,6 +26,7 @@ type (
 		ClockOffset float64       `json:"clock_offset_seconds"`
 		GoneSince   time.Time     `json:"gone_since"`
 		Interval    *int64        `json:"interval_seconds"`
+		Pulled      bool          `json:"pulled"`
 		Driver      string        `json:"driver_version"`
 		CUDA        string        `json:"cuda_version"`
 		Free        int           `json:"free"`
@@ -82,7 +83,7 @@ func headOf(h *board.Host) hostHead {
 		Name: safe(h.Name), Title: h.Title, Group: h.Group, Owner: h.Owner, Note: h.Note,
 		Address: h.Address, Datacenter: h.Datacenter, Tags: h.Tags, State: safe(h.State), Check: h.Check,
 		SnapshotAt: h.SnapshotAt, ClockOffset: h.ClockOffset.Seconds(), GoneSince: h.GoneSince,
-		Driver: h.Driver, CUDA: h.CUDA, Free: h.Totals.GPUs.Free(), FreeSlices: h.Totals.Slices.Free(),
+		Pulled: h.Pulled, Driver: h.Driver, CUDA: h.CUDA, Free: h.Totals.GPUs.Free(), FreeSlices: h.Totals.Slices.Free(),
 		Models: h.Models, Problems: docsOf(h.Problems, problemOf),
 	}
 	if h.Interval > 0 {

@@ -64,7 +64,7 @@ func (r *readHost) host(generatedAt time.Time) (board.Host, bool) {
 		Name: name, Title: readName(r.Title), Group: readName(r.Group), Owner: readName(r.Owner),
 		Note: readText(r.Note), Address: readText(r.Address), Datacenter: readName(r.Datacenter),
 		Check: readName(r.Check), State: board.HostState(r.State), SnapshotAt: readable(r.SnapshotAt),
-		GoneSince: readable(r.GoneSince),
+		GoneSince: readable(r.GoneSince), Pulled: r.Pulled,
 		Problems:  readProblems(r.Problems),
 	}
 	for _, tag := range r.Tags[:min(len(r.Tags), snapshot.MaxErrors)] {

@@ -134,6 +134,9 @@ func (v *view) card(h *board.Host, d detail, ref time.Time, root string) *templa
 	for _, tag := range h.Tags {
 		c.Tags = append(c.Tags, render.Clean(tag))
 	}
+	if h.Pulled {
+		c.Tags = append(c.Tags, v.words.T("card.pulled"))
+	}
 	for _, p := range h.Problems {
 		c.Problems = append(c.Problems, v.problem(p, h, root, false, d == whole))
 	}

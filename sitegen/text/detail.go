@@ -61,6 +61,9 @@ func (t *textPage) detailHost(h *board.Host, gpus []*board.GPU) {
 	if silence := t.silence(h); silence != "" {
 		s += "  status: " + string(h.State)
 	}
+	if h.Pulled {
+		s += "  pulled"
+	}
 	t.line("", s)
 	if n := &h.Node; n.Load1 != nil && n.Cores != nil {
 		s := fmt.Sprintf("  load: %.1f of %d cores", *n.Load1, *n.Cores)
