@@ -22,7 +22,7 @@ func (a *app) pullCommand() *cobra.Command {
 		Long: "pull logs in as ssh does, runs one command of sh, and shows what list would show on that node.\n" +
 			"Nothing is installed or written there. With pull: in the configuration, generate reads nodes so.\n" +
 			"--authorize prints the line of authorized_keys with which a key may run that command alone.\n" + exitStatus,
-		Example: "  gpuboard pull user@gpu07\n  gpuboard pull --authorize ~/.ssh/id_ed25519.pub\n  gpuboard pull --print-command | ssh user@gpu07 sh",
+		Example: "  gpuboard pull user@gpu07\n  gpuboard pull --authorize ~/.ssh/id_ed25519.pub",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			switch {
 			case command:

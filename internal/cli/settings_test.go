@@ -348,6 +348,7 @@ func serverSettings() []setting {
 
 func pageSettings() []setting {
 	return []setting{
+		{"pull", "gpu77=nobody@127.0.0.1:1", "gpu77", "gpu78=nobody@127.0.0.1:1", "gpu78", inSite("api/v1/hosts.json", `"name":"(gpu7[78])"`)},
 		{"sites", "a=DIR/none", "cluster a", "b=DIR/none", "cluster b", inSite("health.json", `"where":"(cluster .*?)"`)},
 		{"interval", "30s", "09:43:15", "1m", "09:44:30", inSite("api/v1/free.json", `"late_at":"2026-11-20T(.*?)Z"`)},
 		{"generate_every", "7s", "7s", "1h", "20s", func(l *trial) string { // interval at most

@@ -52,8 +52,7 @@ func Keys() []Key {
 		{"drops", "", text, "URL",
 			"URL of a bucket from which drops are fetched, too: s3://bucket/prefix, in which each node has a prefix of its own"},
 		{"pull", "", list, "HOST=LOGIN",
-			"nodes that the web host reads over SSH: HOST=LOGIN pairs, where LOGIN is what ssh takes, such as user@gpu07, or " +
-				"all for every host of the list; in the file also host: and ssh:"},
+			"nodes that the web host reads over SSH: HOST=LOGIN pairs, such as gpu07=user@gpu07; all: every host of the list"},
 		{"hosts_from", "", list, "SOURCES",
 			"SOURCES of the list of hosts: consul, list, drops (default: drops, and those that are configured)"},
 		{"hosts", "", list, "NAMES",

@@ -16,7 +16,7 @@ import (
 
 // noCommand is the first line of code that is not to be typed: parts of files,
 // and what programs print.
-var noCommand = regexp.MustCompile(`^(\{|timezone: |--free: |include |Include |import |server\.modules |Markdown  |adal, |@vision: |consul:|hosts:|short_names:|gpuboard: |//|gpu01:0 booked|data: |Match |data/|node  |login,mail|to: s3|drops: s3|publish_to: |discord  )`)
+var noCommand = regexp.MustCompile(`^(\{|timezone: |--free: |include |Include |import |server\.modules |Markdown  |adal, |@vision: |consul:|hosts:|short_names:|pull:|gpuboard: |//|gpu01:0 booked|data: |Match |data/|node  |login,mail|to: s3|drops: s3|publish_to: |discord  )`)
 
 // A manual is what a page takes for granted, and who else runs its commands.
 type manual struct {
@@ -174,6 +174,7 @@ func reasons() [][2]string {
 		{"a2enmod", "it would change this machine's Apache; TestWebServers starts one with these modules"},
 		{"caddy hash-password", "it asks a terminal; TestWebServers has a password"},
 		{"gpuboard accept", "TestAcceptedHost in sitegen and accept.txtar do it; nothing was replayed here"},
+		{"gpuboard pull", "TestPulledIsAsCollected reads a node over a real sshd"},
 		{"gpuboard containers", "it asks this machine's engines as root: TestCronExample and containers.txtar run it"},
 		{"gpuboard status --free --watch", "it needs a terminal: TestStatusIsDrawnAgain"},
 		{"gpuboard usage --since 2026-10-01", "the board here is younger: TestUsageOfAMonth"},
