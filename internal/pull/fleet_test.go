@@ -230,3 +230,12 @@ func TestANodeThatPushes(t *testing.T) {
 		t.Errorf("of one that has ended to push: %+v, overwritten: %v", problems, data != pushed)
 	}
 }
+
+// TestADiskThatTakesNothing: what cannot be kept here is no fault of the node.
+func TestADiskThatTakesNothing(t *testing.T) {
+	f := &Fleet{Options: Options{Now: time.Now}, Data: t.TempDir(), State: write(t, filepath.Join(t.TempDir(), "file"), "", 0o600), Interval: time.Hour, Once: true}
+	problems := f.Read(t.Context(), []Target{{Host: "gpu07", SSH: "gpu07"}})
+	if len(problems) != 1 || problems[0].Code != "pull:disk" || problems[0].Host != "gpu07" {
+		t.Errorf("%+v", problems)
+	}
+}

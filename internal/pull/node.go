@@ -207,7 +207,7 @@ func Problem(host string, err error) snapshot.Problem {
 		switch {
 		case strings.HasPrefix(e.Code, "pull:"):
 			p.Code = e.Code
-		case strings.HasPrefix(e.Code, "ssh:hostkey"), e.Code == sshclient.CodeKnownHosts:
+		case strings.Contains(e.Code, "hostkey"), e.Code == sshclient.CodeKnownHosts:
 			p.Code = "pull:hostkey"
 		case strings.HasPrefix(e.Code, "ssh:") && e.Permanent:
 			p.Code = "pull:refused"
