@@ -74,9 +74,10 @@ func optionsFor(s *sshtest.Server) Options {
 }
 
 // work starts a process that a GPU could have.
-func work(t testing.TB) int {
+func work(t testing.TB, name string) int {
 	t.Helper()
 	c := exec.Command("sleep", "600")
+	c.Args[0] = name
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,8 @@ func TestPulledIsAsCollected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pids := fmt.Sprintf("%d,%d,4194303,%d", work(t), work(t), work(t)) // the third does not exist
+	// The second forges a name, and the third does not exist.
+	pids := fmt.Sprintf("%d,%d,4194303,%d", work(t, "one"), work(t, "x</process_name>"), work(t, "three"))
 	for _, c := range []struct{ capture, list string }{
 		{"mixed-4x-processes-535.xml", ""}, {"mig-h100-590.xml", "mig-h100-590-L.txt"}, {"lost-1of2-580.xml", ""},
 		{"forged-names-535.xml", ""}, {"idle-8x-a100-550.xml", ""}, {"cut-535.xml", ""},
@@ -132,6 +134,31 @@ func TestPulledIsAsCollected(t *testing.T) {
 				t.Errorf("here and over SSH (-here +there):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestAProcessThatBeganLater: whether a pid was used again is decided by the node's own clock.
+func TestAProcessThatBeganLater(t *testing.T) {
+	const smi = "<nvidia_smi_log><attached_gpus>1</attached_gpus><gpu id=\"0\"><uuid>GPU-1</uuid><processes><process_info><pid>42</pid><type>C</type>" +
+		"<process_name>x</process_name><used_memory>100 MiB</used_memory></process_info></processes></gpu></nvidia_smi_log>"
+	for started, alive := range map[int]bool{900: true, 1001: true, 1100: false} { // ticks; nvidia-smi ran at 10 s
+		n, err := New(Target{Host: "gpu07", SSH: "gpu07"}, filepath.Join(t.TempDir(), "read"), Options{Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.at = time.Now()
+		n.reply, err = parse([]byte("@10\n>smi\n|" + smi + "\n%?0\n@13\n>ps\n%?0\n|42 1 42 1000 " + strconv.Itoa((1300-started)/100) + " S eva\n" +
+			"/proc/42/stat:42 (x) S 1 42 42 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 " + strconv.Itoa(started) + " 0 0\n.\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := n.reply.write(n.dir); err != nil {
+			t.Fatal(err)
+		}
+		snap, err := n.collector.Collect(t.Context())
+		if err != nil || len(snap.Processes) != 1 || snap.Processes[0].Alive == nil || *snap.Processes[0].Alive != alive {
+			t.Errorf("started at %d: %v, %+v", started, err, snap.Processes)
+		}
 	}
 }
 
