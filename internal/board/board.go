@@ -143,6 +143,7 @@ type Host struct {
 	Problems    []snapshot.Problem
 	Driver      string
 	CUDA        string
+	Tools       []snapshot.Tool // of other vendors than NVIDIA: see [Host.ToolsOf]
 	Node        snapshot.Node
 	GPUs        []GPU
 	Totals      Totals

@@ -24,8 +24,8 @@ type Request struct {
 	FreeUntil time.Time
 }
 
-// sliceName is what a model says that means slices: a profile such as 1g.5gb, or the word.
-var sliceName = regexp.MustCompile(`(?i)\bmig\b|\dg\.\d+gb`)
+// sliceName is what a model says that means slices: a profile such as 1g.5gb or CPX, or the word.
+var sliceName = regexp.MustCompile(`(?i)\bmig\b|\dg\.\d+gb|\b[dtqc]px\b`)
 
 // Slices reports whether slices are wanted, and not whole GPUs. Nobody gets one for the other.
 func (r *Request) Slices() bool { return r.MIG || sliceName.MatchString(r.Model) }
@@ -56,10 +56,10 @@ type Unit struct {
 
 // String is what book takes for it.
 func (o Unit) String() string {
-	if o.GPU.Slice != nil {
+	if o.GPU.Slice != nil && o.GPU.UUID != "" {
 		return o.Host.Name + ":" + o.GPU.UUID
 	}
-	return o.Host.Name + ":" + strconv.Itoa(o.GPU.Index)
+	return o.Host.Name + ":" + o.GPU.Label()
 }
 
 // Fits reports whether a GPU is of the kind that is wanted.
@@ -163,11 +163,11 @@ func Pick(list []Unit, n int, oneHost, fewest bool) []Unit {
 	return list[:n]
 }
 
-// Choose returns all GPUs, or all slices, that may be used now, the preferred ones first. A slice is
-// named by its UUID alone, so one without is no use to anybody.
+// Choose returns all GPUs, or all slices, that may be used now, the preferred ones first. A slice
+// that its vendor's runtime has no name for is no use to anybody.
 func (r *Request) Choose(b *Board, mine func(string) bool) []Unit {
-	open := r.List(b, func(_ *Host, g *GPU) bool {
-		return r.open(g, mine) && (g.Slice == nil || shellSafe(g.UUID))
+	open := r.List(b, func(h *Host, g *GPU) bool {
+		return r.open(g, mine) && (g.Slice == nil || h.Device(g, true) != "")
 	})
 	switch r.Order {
 	case "memory":

@@ -2,7 +2,6 @@ package board
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -70,7 +69,7 @@ func (m *merger) decided(h *Host, g GPU, state State, reason string) GPU {
 func (g *GPU) forget() {
 	old := g.GPU
 	g.GPU = snapshot.GPU{
-		Index: old.Index, UUID: old.UUID, PCIBusID: old.PCIBusID, Name: old.Name, MemoryTotal: old.MemoryTotal,
+		Index: old.Index, Vendor: old.Vendor, UUID: old.UUID, PCIBusID: old.PCIBusID, Name: old.Name, MemoryTotal: old.MemoryTotal,
 		MemoryShared: old.MemoryShared, Readings: snapshot.Readings{PowerLimit: old.PowerLimit}, MIGMode: old.MIGMode,
 		Health: snapshot.HealthUnknown,
 	}
@@ -81,7 +80,8 @@ func (g *GPU) forget() {
 type use struct {
 	known bool // the processes are all that there are
 	dead  bool // a listed process is gone
-	// it is known that no more memory is in use than on a free GPU, or the memory is the node's and says nothing
+	// it is known that no more memory is in use than on a free GPU, or the memory is the node's or another vendor's
+	// and says nothing
 	small bool
 	large bool // it is known that more is
 	owned bool // a process that may live does not compute and does not tell its memory
@@ -118,7 +118,11 @@ func (m *merger) use(g *GPU) use {
 	switch {
 	case g.MemoryShared:
 		u.small = true
-	case readable(g.MemoryUsed, g.MemoryTotal):
+	case g.Maker() != snapshot.NVIDIA && g.Slice != nil: // the numbers of a partition may be those of its card
+		u.small = !u.dead
+	case g.Maker() != snapshot.NVIDIA && readable(g.MemoryUsed, g.MemoryTotal):
+		u.small = mayBeIdle(*g.MemoryUsed-sure, *g.MemoryTotal) && !u.dead
+	case g.Maker() == snapshot.NVIDIA && readable(g.MemoryUsed, g.MemoryTotal):
 		left := *g.MemoryUsed - sure
 		u.small, u.large = left <= limit, *g.MemoryUsed-perhaps > limit
 		u.empty = left <= snapshot.DriverMemory
@@ -140,21 +144,14 @@ func (g *GPU) Hot() bool {
 	})
 }
 
-// unused reports whether nobody uses a GPU, given that little of its memory is in use. If programs can hold
-// memory of the node instead, the processes have to be known.
-func (u *use) unused(usesNode bool) bool {
-	if usesNode {
+// unused reports whether nobody uses a GPU, given that little of its memory is in use. If that proves nothing, the
+// processes have to be known.
+func (u *use) unused(processesDecide bool) bool {
+	if processesDecide {
 		return u.known && !u.owned && !u.busy
 	}
 	return u.idle || u.known && (!u.busy || u.empty)
 }
-
-// superchip matches GPUs that have memory of their own and can use that of their Grace processor as well.
-var superchip = regexp.MustCompile(`(?i)\bG[BH][2-9]00\b`)
-
-// usesNodeMemory reports whether what a program holds may be in the memory of the node, so that little
-// memory in use proves nothing.
-func usesNodeMemory(g *GPU) bool { return g.MemoryShared || superchip.MatchString(g.Name) }
 
 // readable reports whether readings of memory can be true.
 func readable(used, total *int64) bool {
@@ -191,7 +188,7 @@ func (m *merger) state(g *GPU, holders []*booking.Booking) (State, string) {
 			return Stuck, ReasonDead
 		}
 		return Stuck, ReasonUnowned
-	case u.small && u.unused(usesNodeMemory(g)):
+	case u.small && u.unused(processesDecide(g)):
 		return unused, ""
 	case u.busy:
 		return used, ReasonUtilization
@@ -301,7 +298,7 @@ func (m *merger) shortName(name string) string {
 	if short := m.set.ShortNames[name]; short != "" {
 		return short
 	}
-	for _, prefix := range []string{"NVIDIA ", "Tesla ", "GeForce "} {
+	for _, prefix := range []string{"NVIDIA ", "Tesla ", "GeForce ", "AMD ", "Instinct ", "Radeon "} {
 		name = strings.TrimPrefix(name, prefix)
 	}
 	return name

@@ -1,6 +1,7 @@
 package board
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,7 +24,7 @@ func byNumber(b *booking.Booking) bool { return !b.Target.All && b.Target.Index 
 // those behind it move up. Where the card has left the board, the number counts.
 func (m *merger) follow(of *hostFacts) {
 	of.cards = map[string]*place{}
-	numbers := map[int]string{}
+	named, numbers := map[string]*place{}, map[int]string{} // by identity, on this host alone; and these by number
 	for i := range of.places {
 		p := &of.places[i]
 		for _, uuid := range p.uuids() {
@@ -31,8 +32,11 @@ func (m *merger) follow(of *hostFacts) {
 				of.cards[*uuid] = p
 			}
 		}
-		if p.sure() && p.gpu.UUID != "" {
-			numbers[p.gpu.Index] = p.gpu.UUID
+		if id := p.gpu.Identity(); id != "" {
+			named[id] = p
+			if p.sure() {
+				numbers[p.gpu.Index] = id
+			}
 		}
 	}
 	of.followUnclear()
@@ -41,17 +45,20 @@ func (m *merger) follow(of *hostFacts) {
 			continue
 		}
 		key := bookingKey(b)
-		uuid := m.Marks.Bookings[key]
-		if of.cards[uuid] == nil {
-			uuid = numbers[b.Target.Index]
+		id := m.Marks.Bookings[key]
+		if named[id] == nil {
+			id = numbers[b.Target.Index]
 		}
-		if uuid == "" || m.outdated(b) {
+		if id == "" || m.outdated(b) {
 			continue
 		}
-		b.Target.UUID = uuid
-		m.next.Bookings[key] = uuid
-		if p := of.cards[uuid]; p.gpu.Index != b.Target.Index && !b.OverAt(m.Now) {
+		m.next.Bookings[key] = id
+		p := named[id]
+		if p.gpu.Index != b.Target.Index && !b.OverAt(m.Now) {
 			m.moved = append(m.moved, movedProblem(m.Calendar.File, b, p))
+		}
+		if b.Target.UUID = p.gpu.UUID; p.gpu.UUID == "" { // no other host knows the card by its bus address
+			b.Target.Index = p.gpu.Index
 		}
 	}
 }
@@ -90,7 +97,7 @@ func movedProblem(file string, b *booking.Booking, p *place) snapshot.Problem {
 		is = "which the driver lists no more; book another"
 	}
 	return snapshot.Problem{Code: "booking:moved", Host: b.Host, File: file, Line: b.Line, Col: b.Col,
-		Message: fmt.Sprintf("the booking of GPU %d of %s means the card %s, %s", b.Target.Index, b.Host, p.gpu.UUID, is)}
+		Message: fmt.Sprintf("the booking of GPU %d of %s means the card %s, %s", b.Target.Index, b.Host, cmp.Or(p.gpu.UUID, p.gpu.PCIBusID), is)}
 }
 
 // outdated reports whether a booking is over for so long that it is not shown.

@@ -115,6 +115,7 @@ func (m *masker) host(h Host) Host {
 		out = Host{
 			Name: h.Name, Title: h.Title, Group: h.Group, State: h.State, Check: h.Check, SnapshotAt: h.SnapshotAt,
 			ClockOffset: h.ClockOffset, GoneSince: h.GoneSince, Interval: h.Interval, Pulled: h.Pulled, Driver: h.Driver, CUDA: h.CUDA,
+			Tools: h.Tools,
 			Node: snapshot.Node{
 				UptimeSeconds: n.UptimeSeconds, Cores: n.Cores, Load1: n.Load1, Load5: n.Load5, Load15: n.Load15,
 				MemoryTotal: n.MemoryTotal, MemoryUsed: n.MemoryUsed,
@@ -166,7 +167,7 @@ func (m *masker) gpu(g GPU) GPU {
 // device keeps a GPU's identity and readings, without the driver's words and the place in the machine.
 func (m *masker) device(g snapshot.GPU) snapshot.GPU {
 	out := snapshot.GPU{
-		Index: g.Index, UUID: g.UUID, Name: g.Name, MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed,
+		Index: g.Index, Vendor: g.Vendor, UUID: g.UUID, Name: g.Name, MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed,
 		MemoryFree: g.MemoryFree, MemoryShared: g.MemoryShared, Readings: g.Readings, PState: g.PState,
 		ThrottleReasons: g.ThrottleReasons, ECC: g.ECC, RetiredPages: g.RetiredPages, RemappedRows: g.RemappedRows,
 		MIGMode: g.MIGMode, MIGDevices: g.MIGDevices, Health: g.Health, XID: g.XID,

@@ -207,7 +207,7 @@ func (m *merger) host(h *Host, inv inventory.Host) {
 	h.SnapshotAt = snap.CollectedAt.Time
 	h.Interval = time.Duration(snap.IntervalSeconds) * time.Second
 	h.Pulled = snap.Pulled
-	h.Driver, h.CUDA = snap.DriverVersion, snap.CUDAVersion
+	h.Driver, h.CUDA, h.Tools = snap.DriverVersion, snap.CUDAVersion, snap.Tools
 	h.Problems = append(h.Problems, snap.Errors...)
 
 	if h.fresh {

@@ -19,7 +19,7 @@ const LostFor = 30 * 24 * time.Hour
 type Marks struct {
 	// GPUs is each row of the board. The keys are GPUs as [MarkKey] names them.
 	GPUs map[string]Mark `json:"gpus,omitempty"`
-	// Bookings is the UUID of the card that a booking by number means.
+	// Bookings is the identity of the card that a booking by number means.
 	Bookings map[string]string `json:"bookings,omitempty"`
 }
 
@@ -43,6 +43,7 @@ type Mark struct {
 // A Card is what a GPU is, whatever it does. Index is that when the driver last listed it.
 type Card struct {
 	Index       int                  `json:"index"`
+	Vendor      snapshot.Vendor      `json:"vendor,omitempty"`
 	UUID        string               `json:"uuid,omitempty"`
 	PCIBusID    string               `json:"pci_bus_id,omitempty"`
 	Name        string               `json:"name,omitempty"`
@@ -53,7 +54,8 @@ type Card struct {
 
 func cardOf(g *snapshot.GPU) *Card {
 	c := &Card{
-		Index: g.Index, UUID: g.UUID, PCIBusID: g.PCIBusID, Name: g.Name, MemoryTotal: g.MemoryTotal, MIGMode: g.MIGMode,
+		Index: g.Index, Vendor: g.Vendor, UUID: g.UUID, PCIBusID: g.PCIBusID, Name: g.Name, MemoryTotal: g.MemoryTotal,
+		MIGMode: g.MIGMode,
 	}
 	for _, d := range g.MIGDevices {
 		d.MemoryUsed = nil
@@ -65,10 +67,11 @@ func cardOf(g *snapshot.GPU) *Card {
 // MarkKey names a GPU over time, among those of all hosts.
 func MarkKey(host string, g *GPU) string { return host + "/" + g.Key() }
 
-// Key names a GPU of a host over time, as history does: by UUID where it has one, else by its index.
+// Key names a GPU of a host over time, as history does: by its identity where it has one, else by its index. A slice
+// without a UUID has none.
 func (g *GPU) Key() string {
-	if g.UUID != "" {
-		return g.UUID
+	if id := g.Identity(); id != "" && (g.Slice == nil || g.UUID != "") {
+		return id
 	}
 	return "index:" + g.Label()
 }
@@ -167,7 +170,7 @@ func pair(listed []snapshot.GPU, known []Mark) (rows []place, taken []bool) {
 	match(func(g *snapshot.GPU, c *Card) bool { return g.UUID != "" && g.UUID == c.UUID })
 	match(func(g *snapshot.GPU, c *Card) bool { return untold(g.UUID, c.UUID) && sameBus(g.PCIBusID, c.PCIBusID) })
 	match(func(g *snapshot.GPU, c *Card) bool {
-		return untold(g.UUID, c.UUID) && untold(g.PCIBusID, c.PCIBusID) && g.Index == c.Index
+		return untold(g.UUID, c.UUID) && untold(g.PCIBusID, c.PCIBusID) && g.Index == c.Index && g.Vendor == c.Vendor
 	})
 	for i := range rows {
 		g := &rows[i].gpu
@@ -252,8 +255,8 @@ func (k *Mark) lastAt() time.Time {
 
 // gpu is the card without readings.
 func (c *Card) gpu() snapshot.GPU {
-	return snapshot.GPU{Index: c.Index, UUID: c.UUID, PCIBusID: c.PCIBusID, Name: c.Name, MemoryTotal: c.MemoryTotal,
-		MIGMode: c.MIGMode, MIGDevices: slices.Clone(c.MIGDevices), Health: snapshot.HealthUnknown}
+	return snapshot.GPU{Index: c.Index, Vendor: c.Vendor, UUID: c.UUID, PCIBusID: c.PCIBusID, Name: c.Name,
+		MemoryTotal: c.MemoryTotal, MIGMode: c.MIGMode, MIGDevices: slices.Clone(c.MIGDevices), Health: snapshot.HealthUnknown}
 }
 
 // absent makes the row of a GPU that the driver does not list.

@@ -173,13 +173,18 @@ func (g *GPU) Unplaced() []Process {
 	return list
 }
 
-// NewSlice is one MIG device of a GPU as a row, without what people make of it.
-// The reading of utilization is the whole GPU's, and so is its heat.
+// NewSlice is one MIG device of a GPU as a row, or one partition of AMD's, without what people make of it.
+// The reading of utilization is the whole GPU's, and so are its heat and its power.
 func NewSlice(g *GPU, d *snapshot.MIGDevice) GPU {
-	s := GPU{ShortName: snapshot.Text(strings.TrimSpace(g.ShortName+" "+cmp.Or(d.Profile, "MIG")), snapshot.MaxNameBytes)}
+	short, name := cmp.Or(d.Profile, "MIG"), "MIG "+d.Profile
+	if g.Maker() != snapshot.NVIDIA {
+		short = cmp.Or(d.Profile, "partition")
+		name = short
+	}
+	s := GPU{ShortName: snapshot.Text(strings.TrimSpace(g.ShortName+" "+short), snapshot.MaxNameBytes)}
 	s.GPU = snapshot.GPU{
-		Index: g.Index, UUID: d.UUID, PCIBusID: g.PCIBusID,
-		Name:        snapshot.Text(strings.TrimSpace(g.Name+" MIG "+d.Profile), snapshot.MaxNameBytes),
+		Index: g.Index, Vendor: g.Vendor, UUID: d.UUID, PCIBusID: g.PCIBusID,
+		Name:        snapshot.Text(strings.TrimSpace(g.Name+" "+name), snapshot.MaxNameBytes),
 		MemoryTotal: d.MemoryTotal, MemoryUsed: d.MemoryUsed, ProcessesUnknown: g.ProcessesUnknown,
 		ECC: g.ECC, RemappedRows: g.RemappedRows, Health: g.Health, HealthReason: g.HealthReason,
 	}
@@ -215,6 +220,9 @@ func (m *merger) slices(h *Host, g *GPU, devices []snapshot.MIGDevice, procs []s
 		} else {
 			g.ProcessesUnknown = cmp.Or(g.ProcessesUnknown, noInstance)
 		}
+	}
+	if g.Maker() != snapshot.NVIDIA && g.Works() && len(procs) == 0 {
+		g.ProcessesUnknown = cmp.Or(g.ProcessesUnknown, "on none of them")
 	}
 	rows := make([]GPU, len(devices))
 	for i := range devices {

@@ -53,12 +53,12 @@ func (s *Snapshot) Sample() Sample {
 	sample.GPUs = make([]GPUSample, len(s.GPUs))
 	repeated := s.RepeatedUUIDs()
 	for i := range s.GPUs {
-		g := &s.GPUs[i]
-		sample.GPUs[i] = GPUSample{Index: g.Index, UUID: g.UUID, Utilization: g.UtilizationGPU, MemoryUsed: g.MemoryUsed,
-			Temperature: g.Temperature, Users: s.usersOf(g, -1)}
+		g, named := &s.GPUs[i], s.GPUs[i]
 		if repeated[g.UUID] {
-			sample.GPUs[i].UUID = ""
+			named.UUID = ""
 		}
+		sample.GPUs[i] = GPUSample{Index: g.Index, UUID: named.Identity(), Utilization: g.UtilizationGPU, MemoryUsed: g.MemoryUsed,
+			Temperature: g.Temperature, Users: s.usersOf(g, -1)}
 		if g.PowerDraw != nil {
 			sample.GPUs[i].Power = new(math.Round(*g.PowerDraw*10) / 10) // the resolution of the file
 		}

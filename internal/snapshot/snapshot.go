@@ -8,6 +8,7 @@ package snapshot
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -184,6 +185,15 @@ type Fabric struct {
 // Maker is the vendor of the GPU.
 func (g *GPU) Maker() Vendor { return cmp.Or(g.Vendor, NVIDIA) }
 
+// Identity names the GPU over time: by UUID, or by its bus address where its vendor's indices change with the account
+// that asks. It is "" for one that only its index names.
+func (g *GPU) Identity() string {
+	if g.UUID == "" && g.PCIBusID != "" && g.Maker() != NVIDIA {
+		return strings.NewReplacer(":", "-", ".", "-").Replace(BusID(g.PCIBusID)) // which has a UUID's shape
+	}
+	return g.UUID
+}
+
 // A MIGDevice is one instance of a partitioned GPU: a MIG device of NVIDIA's, or a partition of AMD's, whose profile
 // is its modes of computing and memory ("CPX NPS4").
 type MIGDevice struct {
@@ -292,7 +302,7 @@ type Sample struct {
 
 // A GPUSample is one GPU in a [Sample], or one of its MIG devices ([IsSlice]),
 // which has its GPU's index, and of which no more than memory and users are known.
-// UUID may be "" where the driver gives none; then Index names the GPU.
+// UUID is the GPU's identity (see [GPU.Identity]), and "" where only its index names it.
 type GPUSample struct {
 	Index       int
 	UUID        string

@@ -1,0 +1,96 @@
+package board
+
+import (
+	"regexp"
+	"slices"
+
+	"gpuboard/internal/snapshot"
+)
+
+// superchip matches GPUs that have memory of their own and can use that of their Grace processor as well.
+var superchip = regexp.MustCompile(`(?i)\bG[BH][2-9]00\b`)
+
+// processesDecide reports whether little memory in use proves nothing, so that the processes have to be known before
+// a GPU is free. What a program holds may be in the memory of the node. And what an idle card holds differs by vendor
+// and model: it is known of NVIDIA's ([Settings.freeMemory]), and a card of another vendor has no limit until its
+// model was measured.
+func processesDecide(g *GPU) bool {
+	return g.MemoryShared || superchip.MatchString(g.Name) || g.Maker() != snapshot.NVIDIA
+}
+
+// mayBeIdle reports whether an idle card of a vendor without a limit may hold the memory in use: none holds half.
+func mayBeIdle(used, total int64) bool { return used <= total/2 }
+
+// ToolsOf are the tools of a host that answered, NVIDIA's first.
+func (h *Host) ToolsOf() []snapshot.Tool {
+	if h.Driver == "" {
+		return h.Tools
+	}
+	return append([]snapshot.Tool{{Vendor: snapshot.NVIDIA, Name: "nvidia-smi", Driver: h.Driver}}, h.Tools...)
+}
+
+// DriverOf is the version of the driver of a GPU of the host; "" if it is not known.
+func (h *Host) DriverOf(g *GPU) string {
+	tools := h.ToolsOf()
+	if i := slices.IndexFunc(tools, func(t snapshot.Tool) bool { return t.Vendor == g.Maker() }); i >= 0 {
+		return tools[i].Driver
+	}
+	return ""
+}
+
+// OneVendor keeps the units of one vendor, because no program uses GPUs of two: of the vendor that the first one is of,
+// or of the next one if that has too few.
+func OneVendor(units []Unit, n int) []Unit {
+	var most []Unit
+	for len(units) > 0 {
+		first := units[0].GPU.Maker()
+		var of, others []Unit
+		for _, u := range units {
+			if u.GPU.Maker() == first {
+				of = append(of, u)
+			} else {
+				others = append(others, u)
+			}
+		}
+		if len(of) >= max(n, 1) {
+			return of
+		}
+		if len(of) > len(most) {
+			most = of
+		}
+		units = others
+	}
+	return most
+}
+
+// rocrUUID is the form in which AMD's runtime takes a UUID.
+var rocrUUID = regexp.MustCompile(`^GPU-[0-9a-f]{16}$`)
+
+// Device is how the runtime of the vendor names a GPU or slice of the host, a GPU by its UUID if that is wanted; "" if
+// it has no name there.
+func (h *Host) Device(g *GPU, byUUID bool) string {
+	switch {
+	case g.Maker() != snapshot.NVIDIA && (!byUUID && g.Slice == nil || !rocrUUID.MatchString(g.UUID)):
+		return h.place(g)
+	case g.Slice != nil && !shellSafe(g.UUID): // CUDA knows a slice by nothing else
+		return ""
+	case byUUID || g.Slice != nil:
+		return DeviceID(g)
+	}
+	return itoa(g.Index)
+}
+
+// place counts the GPUs and slices of the same vendor before g, as its runtime does: they are in the order of their bus
+// addresses. It is "" if g is not of the host.
+func (h *Host) place(g *GPU) string {
+	n := 0
+	for one := range h.Units() {
+		switch {
+		case one == g:
+			return itoa(n)
+		case one.Maker() == g.Maker() && !one.Missing:
+			n++
+		}
+	}
+	return ""
+}
