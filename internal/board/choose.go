@@ -167,7 +167,7 @@ func Pick(list []Unit, n int, oneHost, fewest bool) []Unit {
 // that its vendor's runtime has no name for is no use to anybody.
 func (r *Request) Choose(b *Board, mine func(string) bool) []Unit {
 	open := r.List(b, func(h *Host, g *GPU) bool {
-		return r.open(g, mine) && (g.Slice == nil || h.Device(g, true) != "")
+		return r.open(g, mine) && (g.Slice == nil || h.Device(g) != "")
 	})
 	switch r.Order {
 	case "memory":

@@ -1,8 +1,10 @@
 package board
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
+	"strings"
 
 	"gpuboard/internal/snapshot"
 )
@@ -27,6 +29,18 @@ func (h *Host) ToolsOf() []snapshot.Tool {
 		return h.Tools
 	}
 	return append([]snapshot.Tool{{Vendor: snapshot.NVIDIA, Name: "nvidia-smi", Driver: h.Driver}}, h.Tools...)
+}
+
+// ToolSays is what a tool says of itself, with a word for the driver: "26.2.0, driver 6.12.12"; the vendor's name where
+// it says nothing.
+func ToolSays(t snapshot.Tool, driver string) string {
+	if t.Driver != "" {
+		driver += " " + t.Driver
+	} else {
+		driver = ""
+	}
+	said := strings.Trim(t.Version+", "+driver, ", ")
+	return cmp.Or(said, strings.ToUpper(string(t.Vendor)))
 }
 
 // DriverOf is the version of the driver of a GPU of the host; "" if it is not known.
@@ -66,18 +80,16 @@ func OneVendor(units []Unit, n int) []Unit {
 // rocrUUID is the form in which AMD's runtime takes a UUID.
 var rocrUUID = regexp.MustCompile(`^GPU-[0-9a-f]{16}$`)
 
-// Device is how the runtime of the vendor names a GPU or slice of the host, a GPU by its UUID if that is wanted; "" if
-// it has no name there.
-func (h *Host) Device(g *GPU, byUUID bool) string {
+// Device is how the runtime of the vendor names a GPU or slice of the host: by UUID, or else by number; "" for a slice
+// that it has no name for.
+func (h *Host) Device(g *GPU) string {
 	switch {
-	case g.Maker() != snapshot.NVIDIA && (!byUUID && g.Slice == nil || !rocrUUID.MatchString(g.UUID)):
+	case g.Maker() != snapshot.NVIDIA && !rocrUUID.MatchString(g.UUID):
 		return h.place(g)
 	case g.Slice != nil && !shellSafe(g.UUID): // CUDA knows a slice by nothing else
 		return ""
-	case byUUID || g.Slice != nil:
-		return DeviceID(g)
 	}
-	return itoa(g.Index)
+	return DeviceID(g)
 }
 
 // place counts the GPUs and slices of the same vendor before g, as its runtime does: they are in the order of their bus

@@ -158,19 +158,16 @@ func TestTwoVendors(t *testing.T) {
 		Reports: map[string]board.Report{"gpu01": twoVendors(now, nvidia, known, unnamed)},
 	})
 	h := &b.Hosts[0]
-	var indices, uuids, states []string
+	var devices, states []string
 	for i := range h.GPUs {
-		indices, uuids = append(indices, h.Device(&h.GPUs[i], false)), append(uuids, h.Device(&h.GPUs[i], true))
+		devices = append(devices, h.Device(&h.GPUs[i]))
 		states = append(states, string(h.GPUs[i].State))
 	}
 	if want := []string{"free", "free", "free", "lost"}; !slices.Equal(states, want) {
 		t.Fatalf("states: %q", states)
 	}
-	if want := []string{"0", "0", "1"}; !slices.Equal(indices[:3], want) {
-		t.Errorf("indices: %q", indices)
-	}
-	if want := []string{nvidia.UUID, known.UUID, "1"}; !slices.Equal(uuids[:3], want) {
-		t.Errorf("UUIDs: %q", uuids)
+	if want := []string{nvidia.UUID, known.UUID, "1"}; !slices.Equal(devices[:3], want) {
+		t.Errorf("devices: %q", devices)
 	}
 	if got := h.DriverOf(&h.GPUs[0]) + " " + h.DriverOf(&h.GPUs[1]); got != "570.86 6.12.12" {
 		t.Errorf("drivers: %s", got)

@@ -80,6 +80,7 @@ func TestParseForms(t *testing.T) {
 		{"no bookings of a host", `{"a": [], "b": {}, "c": null}`, ""},
 		{"empty entries", `{"a": [{}, null, {"name": "", "date": "", "comment": ""}, {"name": "x"}]}`, "a/3 x -..-"},
 		{"dictionary", `{"a": {"1": {"name": "x", "date": "2026-12-01 10:00"}}}`, "a/1 x -..2026-12-01T10:00"},
+		{"AMD's UUID", `{"a": {"GPU-08E5AF7A8e5a7f31": {"name": "x"}}}`, "a/GPU-08e5af7a8e5a7f31 x -..-"},
 		{"uuid",
 			`{"a": {"gpu-000000AB-0000-4000-8000-000000000000": {"name": "x"}, ` +
 				`"MIG-GPU-000000ab-0000-4000-8000-000000000000/1/0": {"name": "y"}}}`,

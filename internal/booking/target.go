@@ -61,9 +61,11 @@ func ParseTarget(key string) (target Target, hint string) {
 	return none, fmt.Sprintf(`%s names no GPU: write its index ("0"), its UUID ("GPU-…" or "MIG-…") or "*" for the whole host`, quote(key))
 }
 
-// uuidForm is that of nvidia-smi. Older drivers name a MIG slice by the UUID of its GPU and two numbers.
+// uuidForm is that of nvidia-smi, and the shorter one of AMD. Older drivers of NVIDIA's name a MIG slice by the UUID of
+// its GPU and two numbers.
 var uuidForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?i:(GPU|MIG|MIG-GPU)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(/\d+/\d+)?)$`)
+	return regexp.MustCompile(`^(?i:(GPU|MIG|MIG-GPU)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(/\d+/\d+)?|` +
+		`GPU-[0-9a-f]{16})$`)
 })
 
 func isUUID(key string) bool { return uuidForm().MatchString(key) }

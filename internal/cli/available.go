@@ -14,6 +14,7 @@ import (
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/shell"
+	"gpuboard/internal/snapshot"
 	"gpuboard/internal/source"
 	"gpuboard/sitegen/text"
 )
@@ -49,6 +50,9 @@ func (a *app) availableCommand() *cobra.Command {
 				return err
 			}
 			enough := len(open) >= max(w.limit, 1)
+			if len(open) > 0 {
+				w.vendor = open[0].GPU.Maker()
+			}
 			if w.limit > 0 && len(open) > w.limit {
 				open = open[:w.limit]
 			}
@@ -89,7 +93,7 @@ func (a *app) availableCommand() *cobra.Command {
 	c.Flags().IntVarP(&w.limit, "limit", "l", 0, "print at most `NUMBER` GPUs (default: all)")
 	c.Flags().BoolVar(&w.Booked, "booked-only", false, "only GPUs that you have booked now, for programs that start jobs")
 	c.Flags().StringVar(&w.maxUsed, "max-used", "", "also GPUs of whose memory at most `20%` is used (default: free GPUs only)")
-	c.Flags().StringVar(&w.shape, "format", "indices", "`FORMAT`: indices, uuids, env (both variables that CUDA needs), or host:index of all hosts")
+	c.Flags().StringVar(&w.shape, "format", "indices", "`FORMAT`: indices, uuids, env (the variables that CUDA, or AMD's ROCm, needs), or host:index of all hosts")
 	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
 	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"indices", "uuids", "env", "host:index"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -109,7 +113,7 @@ func (a *app) open(c *cobra.Command, cfg *config.Config, w *wanted, places []str
 		missing := a.gpusMissing(cfg, node)
 		if everywhere = missing != nil && noDriver(node) && len(cfg.Sites()) > 0 && !c.Flags().Changed("format"); !everywhere {
 			mine = aliases.Mine(w.user)
-			return node, mine, w.Choose(node, mine), a.withProblems(node, missing)
+			return node, mine, board.OneVendor(w.Choose(node, mine), w.limit), a.withProblems(node, missing)
 		}
 	}
 	if c.Flags().Changed("format") && w.shape != "host:index" {
@@ -127,6 +131,7 @@ type wanted struct {
 	maxUsed   string
 	minMemory string
 	shape     string
+	vendor    snapshot.Vendor // of what was chosen
 	user      string
 }
 
@@ -192,22 +197,26 @@ func (w *wanted) check(c *cobra.Command, shapes ...string) error {
 
 func (w *wanted) format(open []board.Unit) string {
 	var list []string
+	amd := open[0].GPU.Maker() == snapshot.AMD
 	for _, o := range open {
 		switch w.shape {
-		case "uuids":
-			list = append(list, board.DeviceID(o.GPU))
 		case "host:index":
 			list = append(list, o.String())
+		case "uuids":
+			list = append(list, o.Host.Device(o.GPU))
 		case "indices", "env":
-			if o.GPU.Slice == nil {
+			if o.GPU.Slice == nil && (w.shape == "indices" || !amd) {
 				list = append(list, strconv.Itoa(o.GPU.Index))
-			} else { // what CUDA_VISIBLE_DEVICES takes
-				list = append(list, o.GPU.UUID)
+			} else { // what the variable takes
+				list = append(list, o.Host.Device(o.GPU))
 			}
 		}
 	}
 	s := strings.Join(list, ",")
-	if w.shape == "env" {
+	switch {
+	case w.shape == "env" && amd:
+		return "ROCR_VISIBLE_DEVICES=" + s
+	case w.shape == "env":
 		// CUDA counts by speed unless it is told to count as nvidia-smi does.
 		return "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=" + s
 	}
@@ -237,6 +246,8 @@ func (w *wanted) why(b *board.Board, h *board.Host, g *board.GPU, look text.Opti
 		return "has not the memory wanted"
 	case why == "" && w.Booked:
 		return "not booked by " + w.user
+	case why == "" && w.vendor != "" && g.Maker() != w.vendor:
+		return "of another vendor than those chosen"
 	case w.MaxUsed != nil && g.State != board.Unknown && g.State != board.Lost && !w.LittleUsed(g):
 		return strings.TrimPrefix(why+"; more than "+strconv.FormatFloat(*w.MaxUsed, 'g', -1, 64)+" % of its memory is in use", "; ")
 	case why == "" && g.Slice != nil:
@@ -263,6 +274,7 @@ func (a *app) availableJSON(w *wanted, b *board.Board, open []board.Unit, look t
 		Host        string      `json:"host,omitempty"`
 		Index       int         `json:"index"`
 		Slice       *int        `json:"mig_device"`
+		Vendor      string      `json:"vendor"`
 		UUID        string      `json:"uuid"`
 		Name        string      `json:"name"`
 		State       board.State `json:"state"`
@@ -278,7 +290,7 @@ func (a *app) availableJSON(w *wanted, b *board.Board, open []board.Unit, look t
 		Others    []one  `json:"others"`
 	}{Schema: 1, Available: []one{}, Others: []one{}}
 	row := func(g *board.GPU) one {
-		o := one{Index: g.Index, Slice: g.SliceIndex(), UUID: g.UUID, Name: g.Name, State: g.State, MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed}
+		o := one{Index: g.Index, Slice: g.SliceIndex(), Vendor: string(g.Maker()), UUID: g.UUID, Name: g.Name, State: g.State, MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed}
 		if !g.FreeUntil.IsZero() {
 			o.FreeUntil = &g.FreeUntil
 		}

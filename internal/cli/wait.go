@@ -219,7 +219,11 @@ func (v *waiter) open(b *board.Board) []board.Unit {
 	if v.newEditor != nil {
 		v.wanted.FreeUntil = v.app.now().Add(v.lasts)
 	}
-	return v.wanted.Choose(b, v.mine)
+	open := slices.DeleteFunc(v.wanted.Choose(b, v.mine), func(o board.Unit) bool {
+		_, named := o.GPU.Target()
+		return !named
+	})
+	return board.OneVendor(open, v.wanted.limit)
 }
 
 // never returns an error if the cluster has not that many GPUs of the kind.

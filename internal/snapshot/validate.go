@@ -186,6 +186,9 @@ func (v *validator) device(g *GPU) {
 	if !v.shape((*string)(&g.Vendor), "vendor") {
 		g.Vendor = "unknown" // "" would mean NVIDIA
 	}
+	if g.Vendor == NVIDIA {
+		g.Vendor = ""
+	}
 	v.shape(&g.UUID, "uuid")
 	v.shape(&g.PCIBusID, "pci_bus_id")
 	v.shape(&g.Name, "name")

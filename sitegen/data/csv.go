@@ -104,12 +104,12 @@ func WriteCSV(w io.Writer, b *board.Board) error {
 	lines := [][]string{{"host", "group", "host_state", "snapshot_at", "gpu", "uuid", "model", "state",
 		"utilization_gpu_percent", "memory_used_mib", "memory_total_mib", "temperature_celsius", "power_draw_watts", "users",
 		"programs", "since", "idle_for_seconds", "booked_by", "booked_until", "free_from", "free_until", "unknown_users",
-		"left"}}
+		"left", "vendor"}}
 	for i := range b.Hosts {
 		h := &b.Hosts[i]
 		head := []string{csvText(h.Name), csvText(h.Group), string(h.State), csvTime(h.SnapshotAt)}
 		if len(h.GPUs) == 0 {
-			lines = append(lines, append(head, make([]string, 19)...))
+			lines = append(lines, append(head, make([]string, 20)...))
 		}
 		for g := range h.Units() {
 			lines = append(lines, append(slices.Clone(head), csvGPU(g, b.GeneratedAt)...))
@@ -137,7 +137,8 @@ func csvGPU(g *board.GPU, now time.Time) []string {
 		csvWhole(g.MemoryUsed), csvWhole(g.MemoryTotal), csvWhole(g.Temperature), watts,
 		csvText(strings.Join(people, " ")), csvText(strings.Join(g.Programs(), " ")),
 		csvTime(g.Since), idle, bookedBy, bookedUntil, csvTime(g.FreeFrom), csvTime(g.FreeUntil),
-		csvText(strings.Join(namesOf(g.Unknown()), "; ")), csvText(strings.Join(namesOf(g.Left()), "; "))}
+		csvText(strings.Join(namesOf(g.Unknown()), "; ")), csvText(strings.Join(namesOf(g.Left()), "; ")),
+		string(g.Maker())}
 }
 
 func csvWhole[T int | int64](v *T) string {

@@ -10,6 +10,7 @@ import (
 type (
 	gpuDoc struct {
 		Index        int     `json:"index"`
+		Vendor       safe    `json:"vendor"`
 		UUID         string  `json:"uuid"`
 		PCIBusID     string  `json:"pci_bus_id"`
 		Name         string  `json:"name"`
@@ -102,7 +103,7 @@ type (
 
 func gpuOf(g *board.GPU, snapshotAt time.Time) gpuDoc {
 	doc := gpuDoc{
-		Index: g.Index, UUID: g.UUID, PCIBusID: g.PCIBusID, Name: g.Name, ShortName: g.ShortName,
+		Index: g.Index, Vendor: safe(g.Maker()), UUID: g.UUID, PCIBusID: g.PCIBusID, Name: g.Name, ShortName: g.ShortName,
 		State: safe(g.State), Reason: g.Reason, Missing: g.Missing, Health: string(g.Health), HealthReason: g.HealthReason,
 		XID:         orNull(g.XID, xidOf),
 		MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed, MemoryFree: g.MemoryFree, MemoryShared: g.MemoryShared,

@@ -29,6 +29,7 @@ type (
 		Pulled      bool          `json:"pulled"`
 		Driver      string        `json:"driver_version"`
 		CUDA        string        `json:"cuda_version"`
+		Tools       []toolDoc     `json:"tools"`
 		Free        int           `json:"free"`
 		FreeSlices  int           `json:"free_slices"`
 		Models      []board.Model `json:"models"`
@@ -38,6 +39,12 @@ type (
 		hostHead
 		Node snapshot.Node `json:"node"`
 		GPUs []gpuDoc      `json:"gpus"`
+	}
+	toolDoc struct {
+		Vendor  snapshot.Vendor `json:"vendor"`
+		Name    string          `json:"name"`
+		Version string          `json:"version"`
+		Driver  string          `json:"driver_version"`
 	}
 	problemDoc struct {
 		Code    safe   `json:"code"`
@@ -85,6 +92,7 @@ func headOf(h *board.Host) hostHead {
 		SnapshotAt: h.SnapshotAt, ClockOffset: h.ClockOffset.Seconds(), GoneSince: h.GoneSince,
 		Pulled: h.Pulled, Driver: h.Driver, CUDA: h.CUDA, Free: h.Totals.GPUs.Free(), FreeSlices: h.Totals.Slices.Free(),
 		Models: h.Models, Problems: docsOf(h.Problems, problemOf),
+		Tools: docsOf(h.ToolsOf(), func(t *snapshot.Tool) toolDoc { return toolDoc(*t) }),
 	}
 	if h.Interval > 0 {
 		head.Interval = new(int64(h.Interval.Seconds()))

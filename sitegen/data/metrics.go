@@ -162,11 +162,11 @@ func (m metricsSet) host(h *board.Host, now time.Time) {
 func (m metricsSet) row(h *board.Host, g *board.GPU, now time.Time) {
 	what, name := "GPU", "GPU"
 	labels := []string{"host", h.Name, "gpu", strconv.Itoa(g.Index)}
-	info := []string{"uuid", g.UUID, "model", g.Name, "driver_version", h.Driver}
+	info := []string{"uuid", g.UUID, "model", g.Name, "driver_version", h.DriverOf(g), "vendor", string(g.Maker())}
 	if g.Slice != nil {
 		what, name = "slice", "MIG slice"
 		labels = append(labels, "slice", strconv.Itoa(g.Slice.Index))
-		info = []string{"uuid", g.UUID, "profile", g.Slice.Profile, "model", g.Name}
+		info = []string{"uuid", g.UUID, "profile", g.Slice.Profile, "model", g.Name, "vendor", string(g.Maker())}
 	}
 	prefix := "gpuboard_" + strings.ToLower(what) + "_"
 	one := func(metric, help string, v float64, more ...string) {

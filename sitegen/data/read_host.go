@@ -87,6 +87,11 @@ func (r *readHost) host(generatedAt time.Time) (board.Host, bool) {
 // as those that come from a node.
 func (r *readHost) rows(h *board.Host, generatedAt time.Time) {
 	s := snapshot.Snapshot{Node: r.Node, DriverVersion: string(r.Driver), CUDAVersion: string(r.CUDA)}
+	for _, t := range r.Tools {
+		if t.Vendor != snapshot.NVIDIA { // which is made from the driver
+			s.Tools = append(s.Tools, snapshot.Tool(t))
+		}
+	}
 	seen := map[int]bool{}
 	var from []*readGPU
 	for i := range r.GPUs {
@@ -103,7 +108,7 @@ func (r *readHost) rows(h *board.Host, generatedAt time.Time) {
 		s.GPUs = append(s.GPUs, g.GPU)
 	}
 	s.Validate() // takes nothing away: the lists fit, and each index is there once
-	h.Node, h.Driver, h.CUDA = s.Node, s.DriverVersion, s.CUDAVersion
+	h.Node, h.Driver, h.CUDA, h.Tools = s.Node, s.DriverVersion, s.CUDAVersion, s.Tools
 	left, leftOfSlices := snapshot.MaxProcesses, snapshot.MaxProcesses
 	for i, g := range from {
 		row := board.GPU{GPU: s.GPUs[i]}

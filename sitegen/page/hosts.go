@@ -84,6 +84,9 @@ func (v *view) hostPage(h *board.Host) *templates.HostPage {
 	}
 	add(v.words.T("fact.driver"), render.Clean(h.Driver))
 	add(v.words.T("fact.cuda"), render.Clean(h.CUDA))
+	for _, t := range h.Tools {
+		add(render.Clean(t.Name), render.Clean(board.ToolSays(t, v.words.T("fact.driver"))))
+	}
 	add(v.words.T("fact.os"), render.Clean(h.Node.OS))
 	add(v.words.T("fact.kernel"), render.Clean(h.Node.Kernel))
 	if h.Node.UptimeSeconds != nil {

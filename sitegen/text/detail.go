@@ -75,6 +75,9 @@ func (t *textPage) detailHost(h *board.Host, gpus []*board.GPU) {
 		}
 		t.line("", s)
 	}
+	for _, tool := range h.Tools {
+		t.line("", "  "+t.safe(tool.Name+" "+board.ToolSays(tool, "driver")))
+	}
 	for i := range h.Problems {
 		t.line("33", "  ! "+t.safe(h.Problems[i].Message))
 	}
