@@ -87,6 +87,7 @@ type Collector struct {
 	accounts            *accounts
 	accountsAt          time.Time
 	asker               asker
+	found               found
 }
 
 // New returns a Collector.
@@ -131,6 +132,7 @@ func (c *Collector) Collect(ctx context.Context) (*snapshot.Snapshot, error) {
 	if len(s.Processes) > 0 && ctx.Err() == nil {
 		c.addOwners(ctx, s, smiStarted)
 	}
+	c.nameUnread(s)
 	c.finishHost(ctx, s, about)
 	ShareNodeMemory(s)
 	if err := ctx.Err(); err != nil {

@@ -76,10 +76,7 @@ func (h *Host) Unread() *snapshot.Problem {
 			return nil
 		}
 	}
-	of := func(p snapshot.Problem) bool {
-		return strings.HasPrefix(p.Code, "smi:") || strings.HasPrefix(p.Code, "gpu:")
-	}
-	if i := slices.IndexFunc(h.Problems, of); i >= 0 {
+	if i := slices.IndexFunc(h.Problems, snapshot.Problem.AboutGPUs); i >= 0 {
 		return &h.Problems[i]
 	}
 	if len(h.Problems) > 0 {

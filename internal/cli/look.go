@@ -66,7 +66,7 @@ func (a *app) gpusMissing(cfg *config.Config, b *board.Board) error {
 		return nil
 	}
 	for _, p := range h.Problems {
-		if strings.HasPrefix(p.Code, "smi:") || strings.HasPrefix(p.Code, "gpu:") {
+		if p.AboutGPUs() {
 			hint := ""
 			if p.Code == "smi:missing" {
 				hint = "list and available are for this machine alone; for all hosts: gpuboard status --free"

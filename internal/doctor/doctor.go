@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"gpuboard/collector/containers"
@@ -77,6 +78,8 @@ type Options struct {
 type examination struct {
 	Options
 	proc     string // /proc
+	dev      string // /dev
+	opens    func(device string) bool
 	etc      string // /etc
 	answers  string // of docker, podman and nerdctl
 	euid     int
@@ -93,7 +96,9 @@ func Examine(ctx context.Context, o Options, sides ...string) (Report, error) {
 	if len(sides) == 0 {
 		sides = sidesOf(o.Config)
 	}
-	d := &examination{Options: o, proc: "/proc", etc: "/etc", answers: containers.Path, euid: os.Geteuid()}
+	const readWrite = 6
+	opens := func(device string) bool { return syscall.Access(device, readWrite) == nil }
+	d := &examination{Options: o, proc: "/proc", dev: "/dev", opens: opens, etc: "/etc", answers: containers.Path, euid: os.Geteuid()}
 	d.configFile()
 	d.jobs = d.configuredJobs(ctx)
 	for _, side := range sides {

@@ -45,6 +45,61 @@ func TestHiddenProcesses(t *testing.T) {
 	}
 }
 
+// TestToolsOfEachVendor: what showed how many GPUs of each vendor is told, without nvidia-smi where it has a problem.
+func TestToolsOfEachVendor(t *testing.T) {
+	snap := &snapshot.Snapshot{
+		DriverVersion: "570.86", Tools: []snapshot.Tool{{Vendor: snapshot.AMD, Name: "amd-smi", Version: "26.2.0", Driver: "6.12.12"}},
+		GPUs: []snapshot.GPU{{Index: 0}, {Index: 1, Vendor: snapshot.AMD}, {Index: 2, Vendor: snapshot.AMD}},
+	}
+	const (
+		nvidia = "smi:ok nvidia-smi shows 1 GPU with driver 570.86, in 300ms\n"
+		amd    = "amd:ok amd-smi 26.2.0 shows 2 GPUs with driver 6.12.12, in 300ms\n"
+	)
+	for problem, want := range map[bool]string{false: nvidia + amd, true: amd} {
+		d, got := nobody("", 1000), ""
+		d.tools(snap, 300*time.Millisecond, problem)
+		for _, f := range d.findings {
+			got += f.Code + " " + f.Message + "\n"
+		}
+		if got != want {
+			t.Errorf("with a problem of nvidia-smi: %v:\n%swant\n%s", problem, got, want)
+		}
+	}
+}
+
+// TestGroupsOfDevices: an account joins the groups that own the devices that it may not open, and never root's.
+func TestGroupsOfDevices(t *testing.T) {
+	need.Root(t) // whose files they are
+	for _, tt := range []struct {
+		kfd, render int // groups
+		opens, want string
+	}{
+		{44871, 44872, "", "usermod -aG 44871,44872 1000 "},
+		{44871, 44871, "", "usermod -aG 44871 1000 "},
+		{44871, 44872, "kfd", "usermod -aG 44872 1000 "},
+		{0, 44872, "", "usermod -aG 44872 1000 "},
+		{0, 0, "", "ls -l /dev/kfd /dev/dri "},
+	} {
+		d := nobody("", 1000)
+		d.dev, d.opens = t.TempDir(), func(device string) bool { return filepath.Base(device) == tt.opens }
+		if err := os.Mkdir(filepath.Join(d.dev, "dri"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for name, group := range map[string]int{"kfd": tt.kfd, "dri/renderD128": tt.render} {
+			path := filepath.Join(d.dev, name)
+			if err := os.WriteFile(path, nil, 0o660); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chown(path, 0, group); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := d.fixReading(snapshot.Problem{Code: "amd:permission"}); !strings.HasPrefix(got, tt.want) {
+			t.Errorf("kfd of %d, render of %d, opens %q: %s, want %s", tt.kfd, tt.render, tt.opens, got, tt.want)
+		}
+	}
+}
+
 // TestWhoseContainersThereAre: the answers of the engines are missed where most processes need them, and only there.
 func TestWhoseContainersThereAre(t *testing.T) {
 	need.Root(t) // whose file it is

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"gpuboard/internal/atomicfile"
@@ -134,12 +136,12 @@ func (d *examination) readings(ctx context.Context, host string) {
 		seen[area] = true
 		d.bad(p.Code, d.fixReading(p), "%s", p.Message)
 	}
-	if !seen["smi"] {
+	if !seen["smi"] || len(snap.Tools) > 0 {
 		every := cmp.Or(d.Config.Duration("every"), node.MaxAuto)
 		if took > every/2 {
 			d.bad("smi:slow", "nvidia-smi -pm 1    (keeps the driver loaded), or set every: to more", "reading this node takes %v; its interval is %v", took.Round(time.Millisecond), every)
 		} else {
-			d.ok("smi:ok", "nvidia-smi shows %s with driver %s, in %v", board.Number(len(snap.GPUs), "GPU"), snap.DriverVersion, took.Round(time.Millisecond))
+			d.tools(snap, took, seen["smi"])
 		}
 	}
 	// Without a process on a GPU there was nothing to ask ps about.
@@ -158,8 +160,35 @@ func (d *examination) readings(ctx context.Context, host string) {
 	d.engines(snap.Processes)
 }
 
+// tools tells what showed how many GPUs of each vendor; nvidia-smi does not count if it has a problem.
+func (d *examination) tools(snap *snapshot.Snapshot, took time.Duration, problem bool) {
+	h := board.Host{Driver: snap.DriverVersion, Tools: snap.Tools}
+	for _, t := range h.ToolsOf() {
+		if t.Vendor == snapshot.NVIDIA && problem {
+			continue
+		}
+		code, n := "smi:ok", 0
+		if t.Vendor != snapshot.NVIDIA {
+			code = string(t.Vendor) + ":ok"
+		}
+		for i := range snap.GPUs {
+			if snap.GPUs[i].Maker() == t.Vendor {
+				n++
+			}
+		}
+		name := strings.TrimSpace(t.Name + " " + t.Version)
+		d.ok(code, "%s shows %s with driver %s, in %v", name, board.Number(n, "GPU"), t.Driver, took.Round(time.Millisecond))
+	}
+}
+
 func (d *examination) fixReading(p snapshot.Problem) string {
 	switch area, what, _ := strings.Cut(p.Code, ":"); {
+	case p.Code == "amd:permission":
+		return d.fixGroups()
+	case p.Code == "gpu:unread":
+		return "nothing: it does not count, and no program is needed for it"
+	case area == "amd":
+		return "amd-smi list; dmesg | grep -i amdgpu    (a stuck driver needs a reboot)"
 	case p.Code == "smi:missing":
 		return "install the NVIDIA driver, or name the program: " + d.program("nvidia_smi")
 	case p.Code == "smi:timeout":
@@ -174,6 +203,31 @@ func (d *examination) fixReading(p snapshot.Problem) string {
 		return "nvidia-smi -q -x | head; dmesg | grep -i nvrm"
 	}
 	return ""
+}
+
+// fixGroups is the command that lets this account open the devices of AMD's driver: it joins the groups that own
+// those that it may not open.
+func (d *examination) fixGroups() string {
+	var groups []string
+	devices, _ := filepath.Glob(filepath.Join(d.dev, "dri/renderD*"))
+	for _, device := range append(devices, filepath.Join(d.dev, "kfd")) {
+		info, err := os.Stat(device)
+		if err != nil || d.opens(device) {
+			continue
+		}
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Gid != 0 { // nobody joins root's
+			id := strconv.FormatUint(uint64(stat.Gid), 10)
+			if group, err := user.LookupGroupId(id); err == nil {
+				id = group.Name
+			}
+			groups = append(groups, id)
+		}
+	}
+	slices.Sort(groups)
+	if groups = slices.Compact(groups); len(groups) == 0 {
+		return "ls -l /dev/kfd /dev/dri    (a rule of udev has to give them to a group of this account)"
+	}
+	return "usermod -aG " + strings.Join(groups, ",") + " " + d.me() + "    (and start the loop again)"
 }
 
 // program is where the path of a program belongs.

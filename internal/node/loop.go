@@ -56,7 +56,7 @@ func (c cycle) unread() *snapshot.Problem {
 	}
 	for i, p := range c.snap.Errors {
 		area, _, _ := strings.Cut(p.Code, ":")
-		if area == "ps" || !c.snap.GPUsComplete && (area == "smi" || p.Code == "gpu:hung") {
+		if area == "ps" || !c.snap.GPUsComplete && (area == "smi" || area == "amd" || p.Code == "gpu:hung") {
 			return &c.snap.Errors[i]
 		}
 	}

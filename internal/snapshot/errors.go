@@ -50,7 +50,7 @@ func (b *Bundle) Quote() {
 // collected reports whether a collector has problems with this code.
 func collected(code string) bool {
 	switch code {
-	case "gpu:ecc", "gpu:error", "gpu:fabric", "gpu:fan", "gpu:hung", "gpu:lost", "gpu:xid",
+	case "gpu:ecc", "gpu:error", "gpu:fabric", "gpu:fan", "gpu:hung", "gpu:lost", "gpu:unread", "gpu:xid",
 		"host:limit", "host:partial", "host:timeout", "loop:slow", BadRange, BadRepeated, BadTooMany,
 		"ps:failed", "ps:hidden", "ps:limit", "ps:missing", "ps:namespace", "ps:parse", "ps:timeout",
 		"amd:failed", "amd:parse", "amd:permission", "amd:timeout", "amd:too-old",
@@ -62,6 +62,12 @@ func collected(code string) bool {
 		return true
 	}
 	return false
+}
+
+// AboutGPUs reports whether the problem is with GPUs, or with what a vendor says of them.
+func (p Problem) AboutGPUs() bool {
+	area, _, _ := strings.Cut(p.Code, ":")
+	return area == "gpu" || area == "smi" || area == "amd"
 }
 
 // Severe reports whether something that the site should show is missing or old because of the problem.
