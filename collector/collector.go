@@ -59,6 +59,8 @@ type Options struct {
 	Kmsg, Journal string
 	// Containers is the file that root keeps about containers, [containers.Path] if "".
 	Containers string
+	// Pulled is true where the web host reads the node, and nothing runs on it.
+	Pulled bool
 	// StateFile records an nvidia-smi that hangs, so that a later process does not start
 	// another one; "" for no record. Other programs have files beside it.
 	StateFile string
@@ -120,7 +122,7 @@ func (c *Collector) Collect(ctx context.Context) (*snapshot.Snapshot, error) {
 		Schema: snapshot.Schema, Host: c.opts.Host,
 		CollectedAt: snapshot.TimeOf(smiStarted),
 		Collector:   snapshot.Text(c.opts.Version, snapshot.MaxNameBytes),
-		Errors:      []snapshot.Problem{},
+		Errors:      []snapshot.Problem{}, Pulled: c.opts.Pulled,
 	}
 	about := c.startHost()
 	xids := make(chan []kernellog.Event, 1)

@@ -36,6 +36,7 @@ type machine struct {
 	silence span  // it sends nothing
 	stopped span  // its driver does not answer; a reboot ends it
 	gpus    []*device
+	pulled  bool // the web host reads it over SSH
 }
 
 // A device is one GPU, with a slot for each job that may run at the same time.
@@ -49,6 +50,7 @@ type device struct {
 	mig     []instance
 	slots   []*slot
 	desktop bool // a display server runs on it
+	hidden  bool // the driver's part for computing does not list it
 }
 
 // A card is a model, as nvidia-smi reports it.
@@ -64,6 +66,8 @@ type card struct {
 	fan      bool
 	shared   bool // its memory is the node's
 }
+
+func (c *card) amd() bool { return strings.HasPrefix(c.name, "AMD ") }
 
 // A fault is an XID in the kernel's log, with the uncorrectable memory errors that came
 // with it. A reboot clears it.
@@ -82,6 +86,7 @@ func model(name string) card {
 		"rtx4090": {"NVIDIA GeForce RTX 4090", 24564, 450, 19, 33, 71, 2520, 10251, false, false, true, false},
 		"rtx3090": {"NVIDIA GeForce RTX 3090", 24576, 350, 24, 35, 76, 1695, 9501, false, false, true, false},
 		"l40s":    {"NVIDIA L40S", 46068, 350, 34, 33, 70, 2520, 9001, true, false, false, false},
+		"mi300x":  {"AMD Instinct MI300X", 196592, 750, 131, 38, 69, 2100, 1300, false, false, false, false},
 		"gb10":    {"NVIDIA GB10", 122502, 100, 4.6, 37, 74, 2418, 0, false, false, false, true},
 	}[name]
 }
@@ -113,7 +118,7 @@ func New(seed int64, start time.Time) *Fleet {
 	f.add("atlas", "Room 1", "vision", "GPUs 0-3 are for deadlines", 8, model("h100"), 128, "580.82.07", "13.0")
 	f.add("boreas", "Room 1", "vision", "", 4, model("a100"), 64, "570.172.08", "12.8")
 	f.add("ceres", "Room 1", "language", "GPU 2 is cut into MIG instances", 4, model("a100"), 64, "570.172.08", "12.8")
-	f.add("dione", "Room 2", "language", "", 8, model("a6000"), 96, "575.64.03", "12.9")
+	f.add("dione", "Room 2", "language", "", 8, model("mi300x"), 96, "6.12.12", "")
 	f.add("europa", "Room 2", "robotics", "", 4, model("a100"), 64, "570.172.08", "12.8")
 	f.add("fornax", "Room 2", "robotics", "", 4, model("rtx4090"), 32, "580.82.07", "13.0")
 	f.add("gaia", "Room 2", "", "the old one below the window", 2, model("rtx3090"), 24, "550.163.01", "12.4")
@@ -147,8 +152,11 @@ func (f *Fleet) add(name, group, owner, note string, gpus int, c card, cores int
 	for i := range gpus {
 		seed := mix(m.seed, uint64(i)+100)
 		d := &device{card: c, index: i, uuid: uuid("GPU", seed), bus: fmt.Sprintf("00000000:%02X:00.0", 0x07+0x0b*i)}
-		if c.shared {
+		switch {
+		case c.shared:
 			d.bus = "0000000F:01:00.0"
+		case c.amd():
+			d.uuid, d.bus = fmt.Sprintf("GPU-%016x", mix(seed, 13)), strings.ToLower(d.bus)
 		}
 		d.slots = []*slot{{seed: mix(seed, 1), capacity: room}}
 		m.gpus = append(m.gpus, d)

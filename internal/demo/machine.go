@@ -2,9 +2,15 @@ package demo
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"text/template"
 	"time"
 
@@ -21,6 +27,14 @@ func WriteMachine(dir string, s *snapshot.Snapshot) error {
 	text := render("machine.txtar", s, template.FuncMap{
 		"elapsed": func(p snapshot.Process) int64 { return int64(s.CollectedAt.Sub(p.StartedAt.Time) / time.Second) },
 		"free":    func(total, used int64) int64 { return (total - used) << 10 },
+		"bytes":   func(mib int64) int64 { return mib << 20 },
+		"micro":   func(watts float64) int64 { return int64(math.Round(watts * 1e6)) },
+		// as KFD writes it: the bus is the second number of the address
+		"location": func(bus string) (int64, error) {
+			n, err := strconv.ParseInt(strings.Split(bus, ":")[1], 16, 32)
+			return n << 8, err
+		},
+		"number": func(gpu int) int { return 4711 + gpu },
 	})
 	for _, f := range txtar.Parse(text).Files {
 		path := filepath.Join(dir, f.Name)
@@ -38,6 +52,26 @@ func WriteMachine(dir string, s *snapshot.Snapshot) error {
 			return fmt.Errorf("making up the machine %s: %w", s.Host, err)
 		}
 	}
+	return endProcesses(dir, s)
+}
+
+// endProcesses takes those that have ended from the list of AMD's driver, each in one step.
+func endProcesses(dir string, s *snapshot.Snapshot) error {
+	list := filepath.Join(dir, "sys/class/kfd/kfd/proc")
+	entries, err := os.ReadDir(list)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		pid, notOne := strconv.Atoi(e.Name())
+		alive := slices.ContainsFunc(s.Processes, func(p snapshot.Process) bool { return p.PID == pid })
+		if ended := filepath.Join(dir, "ended"); err == nil && notOne == nil && !alive {
+			err = errors.Join(os.Rename(filepath.Join(list, e.Name()), ended), os.RemoveAll(ended))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("ending processes of the machine %s: %w", s.Host, err)
+	}
 	return nil
 }
 
@@ -47,11 +81,12 @@ func (f *Fleet) Machine(dir string, o *collector.Options) {
 		return
 	}
 	node := func() snapshot.Node { return f.Snapshot(o.Host, o.Now()).Node }
+	o.Pulled = f.machine(o.Host).pulled
 	o.NvidiaSMI, o.PS = filepath.Join(dir, "nvidia-smi"), filepath.Join(dir, "ps")
 	o.Journal = filepath.Join(dir, "journalctl")
 	o.Kmsg = filepath.Join(dir, "proc/kmsg") // which it has not, so that the journal is asked
 	o.Roots = hostinfo.Roots{
-		Proc: filepath.Join(dir, "proc"), Etc: filepath.Join(dir, "etc"),
+		Proc: filepath.Join(dir, "proc"), Etc: filepath.Join(dir, "etc"), Sys: filepath.Join(dir, "sys"),
 		Usage: func(mount string) (total, used int64, err error) {
 			for _, d := range node().Disks {
 				if d.Mount == mount {

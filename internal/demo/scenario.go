@@ -49,7 +49,9 @@ func (f *Fleet) addScenario() {
 		on("dione", g, -27*h+time.Duration(g)*time.Second, "tomas", "pretrain.py", steady, 44100)
 	}
 	f.share("dione", 6)
-	f.machine("dione").gpus[4].fault = &fault{at: f.start.Add(-30*h - 21*time.Minute), xid: 31}
+	empty("dione", -9*h, 5)
+	empty("dione", -20*365*24*h, 7)
+	f.machine("dione").gpus[7].hidden = true
 
 	on("europa", 0, -11*h, "noor", "sweep.py", bursts, 38200)
 	europa := f.machine("europa")
@@ -65,6 +67,8 @@ func (f *Fleet) addScenario() {
 	f.machine("fornax").silence = span{from: f.start.Add(-3 * h)}
 
 	f.machine("gaia").gpus[0].desktop = true
+	f.machine("gaia").pulled = true
+	f.machine("atlas").gpus[6].fault = &fault{at: f.start.Add(-30*h - 21*time.Minute), xid: 31}
 	on("gaia", 0, -50*time.Minute, "lea", "render.py", steady, 20900)
 
 	on("helios", 0, -170*time.Minute, "ada", "eval.py", bursts, 38400)

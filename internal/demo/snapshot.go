@@ -40,6 +40,10 @@ func (f *Fleet) snapshot(m *machine, at time.Time) *snapshot.Snapshot {
 		Seq: uint64(at.Sub(boot)/Interval) + 1, CollectedAt: snapshot.TimeOf(at), Collector: "demo",
 		IntervalSeconds: int(Interval / time.Second), DriverVersion: m.driver, CUDAVersion: m.cuda,
 		GPUs: []snapshot.GPU{}, GPUsComplete: true, Processes: []snapshot.Process{}, Errors: []snapshot.Problem{},
+		Pulled: m.pulled,
+	}
+	if m.gpus[0].amd() {
+		s.Tools, s.DriverVersion = []snapshot.Tool{{Vendor: snapshot.AMD, Name: "sysfs", Driver: m.driver}}, ""
 	}
 	work := 0.0
 	for _, d := range m.gpus {
@@ -108,6 +112,9 @@ func (d *device) read(s *snapshot.Snapshot, at, boot time.Time) float64 {
 		return 0
 	}
 	used, util, thermalLoad := int64(4), 0.0, 0.0
+	if d.amd() {
+		used = 283
+	}
 	if d.desktop {
 		const xorg = 232 // MiB
 		used += xorg
@@ -199,6 +206,12 @@ func (d *device) readings(g *snapshot.GPU, at time.Time, used int64, util, therm
 	}
 	if strings.Contains(d.name, "HBM") { // on a board with switches
 		g.Fabric = &snapshot.Fabric{State: "Completed", Status: "Success", CliqueID: new(0)}
+	}
+	if d.amd() {
+		g.Vendor, g.UtilizationEncoder, g.PState, g.ThrottleReasons = snapshot.AMD, nil, "", nil
+	}
+	if d.hidden {
+		g.ProcessesUnknown = "KFD does not tell of this GPU"
 	}
 	if d.card.mig {
 		g.MIGMode = "disabled"
