@@ -41,6 +41,8 @@ type Options struct {
 	Host string
 	// Version is that of the program, for the snapshot.
 	Version string
+	// Pulled is true where the web host reads the node, and nothing runs on it.
+	Pulled bool
 	// NvidiaSMI and PS are the programs: paths, or names to look for.
 	// Default nvidia-smi and ps.
 	NvidiaSMI, PS string
@@ -59,8 +61,6 @@ type Options struct {
 	Kmsg, Journal string
 	// Containers is the file that root keeps about containers, [containers.Path] if "".
 	Containers string
-	// Pulled is true where the web host reads the node, and nothing runs on it.
-	Pulled bool
 	// StateFile records an nvidia-smi that hangs, so that a later process does not start
 	// another one; "" for no record. Other programs have files beside it.
 	StateFile string

@@ -46,7 +46,7 @@ func (f *Fleet) addScenario() {
 	ceres.gpus[3].fault = &fault{at: f.start.Add(-4*24*h - 13*time.Minute), xid: 94, errors: 2}
 
 	for g := range 2 {
-		on("dione", g, -27*h+time.Duration(g)*time.Second, "tomas", "pretrain.py", steady, 44100)
+		on("dione", g, -27*h+time.Duration(g)*time.Second, "tomas", "pretrain.py", steady, 171000)
 	}
 	f.share("dione", 6)
 	empty("dione", -9*h, 5)
