@@ -92,6 +92,28 @@ func (h *Host) Device(g *GPU) string {
 	return DeviceID(g)
 }
 
+// Environment sets the variables with which the runtime of a vendor shows a program these GPUs and slices, which are of
+// one vendor and host; "" for none.
+func Environment(units []Unit) string {
+	var devices []string
+	variables := "ROCR_VISIBLE_DEVICES="
+	for _, u := range units {
+		device := u.Host.Device(u.GPU)
+		if u.GPU.Maker() == snapshot.NVIDIA {
+			// CUDA counts by speed unless it is told to count as nvidia-smi does.
+			variables = "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES="
+			if u.GPU.Slice == nil {
+				device = itoa(u.GPU.Index)
+			}
+		}
+		devices = append(devices, device)
+	}
+	if len(devices) == 0 {
+		return ""
+	}
+	return variables + strings.Join(devices, ",")
+}
+
 // place counts the GPUs and slices of the same vendor before g, as its runtime does: they are in the order of their bus
 // addresses. It is "" if g is not of the host.
 func (h *Host) place(g *GPU) string {

@@ -196,31 +196,25 @@ func (w *wanted) check(c *cobra.Command, shapes ...string) error {
 }
 
 func (w *wanted) format(open []board.Unit) string {
+	if w.shape == "env" {
+		return board.Environment(open)
+	}
 	var list []string
-	amd := open[0].GPU.Maker() == snapshot.AMD
 	for _, o := range open {
 		switch w.shape {
-		case "host:index":
-			list = append(list, o.String())
 		case "uuids":
 			list = append(list, o.Host.Device(o.GPU))
-		case "indices", "env":
-			if o.GPU.Slice == nil && (w.shape == "indices" || !amd) {
+		case "host:index":
+			list = append(list, o.String())
+		case "indices":
+			if o.GPU.Slice == nil {
 				list = append(list, strconv.Itoa(o.GPU.Index))
-			} else { // what the variable takes
+			} else { // what the variable of the runtime takes
 				list = append(list, o.Host.Device(o.GPU))
 			}
 		}
 	}
-	s := strings.Join(list, ",")
-	switch {
-	case w.shape == "env" && amd:
-		return "ROCR_VISIBLE_DEVICES=" + s
-	case w.shape == "env":
-		// CUDA counts by speed unless it is told to count as nvidia-smi does.
-		return "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=" + s
-	}
-	return s
+	return strings.Join(list, ",")
 }
 
 // warnOfBookings says until when chosen GPUs are free, where somebody else has booked them within a day.

@@ -75,6 +75,7 @@ func TestAMDOnEveryFace(t *testing.T) {
 		"api/v1/free.json":  {`"free":5,"gpus":8,"free_slices":1,"slices":2`, `"host":"mi210",[^}]*"gpu":1,[^}]*"vendor":"amd","model":"MI210"`},
 		"hosts/mi210/index.html": {
 			`amd-smi</(dt|th|span|td|b)>`, `26\.2\.0, driver 6\.12\.12`, `MI210`,
+			`>ROCR_VISIBLE_DEVICES=GPU-08e5af7a8e5a7f31<`,
 		},
 		"detail.txt": {`amd-smi 26\.2\.0, driver 6\.12\.12`, `sysfs driver 6\.12\.12`},
 		"metrics.txt": {

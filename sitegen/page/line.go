@@ -273,9 +273,9 @@ func (v *view) placeHref(host string, gpu int, slice *int) string {
 	return hostHref("", host) + anchor
 }
 
-// freeDevices is the environment that shows CUDA the free GPUs; "" for none, or if one is a slice.
+// freeDevices is the environment that shows a program the free GPUs, of one vendor; "" for none, or if one is a slice.
 func freeDevices(h *board.Host) string {
-	var devices []string
+	var units []board.Unit
 	for g := range h.Units() {
 		switch {
 		case g.State != board.Free:
@@ -283,10 +283,7 @@ func freeDevices(h *board.Host) string {
 		case g.Slice != nil: // which CUDA knows by its UUID alone
 			return ""
 		}
-		devices = append(devices, strconv.Itoa(g.Index))
+		units = append(units, board.Unit{Host: h, GPU: g})
 	}
-	if len(devices) == 0 {
-		return ""
-	}
-	return "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=" + strings.Join(devices, ",")
+	return board.Environment(board.OneVendor(units, 0))
 }
