@@ -122,7 +122,7 @@ func (m *merger) use(g *GPU) use {
 		u.small = !u.dead
 	case g.Maker() != snapshot.NVIDIA && readable(g.MemoryUsed, g.MemoryTotal):
 		u.small = mayBeIdle(*g.MemoryUsed-sure, *g.MemoryTotal) && !u.dead
-	case g.Maker() == snapshot.NVIDIA && readable(g.MemoryUsed, g.MemoryTotal):
+	case readable(g.MemoryUsed, g.MemoryTotal):
 		left := *g.MemoryUsed - sure
 		u.small, u.large = left <= limit, *g.MemoryUsed-perhaps > limit
 		u.empty = left <= snapshot.DriverMemory
