@@ -49,7 +49,7 @@ func (a *app) pullCommand() *cobra.Command {
 	a.flags(c, append(hereKeys()[5:], "identity", "known_hosts")...) // without those of collecting here
 	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
 	c.Flags().BoolVar(&command, "print-command", false, "print what is run on a node")
-	c.Flags().StringVar(&key, "authorize", "", "print the line of authorized_keys for the public key in `FILE`")
+	c.Flags().StringVar(&key, "authorize", "", "print the line of authorized_keys for the key in `FILE`")
 	return c
 }
 

@@ -413,7 +413,7 @@ func commandsOf(t *testing.T, page string, block []string) []string {
 }
 
 var (
-	startsCommand = regexp.MustCompile(`^(([A-Za-z_]+=(\$\(.*\)|\S*) )+|[a-z]+=\$\(|\()?(gpuboard|go|cd|mkdir|mv|rm|echo|cat|cp|sed|sudo|flock|tar|ssh-keygen|curl|htpasswd|caddy|tail|journalctl|crontab|consul|ansible-[a-z]+|export|umask|secret\(\)|deploy/\S+|bench/\S+|\./check\.sh|/SCRIPT\S+|python)( |$)`)
+	startsCommand = regexp.MustCompile(`^(([A-Za-z_]+=(\$\(.*\)|\S*) )+|[a-z]+=\$\(|\()?(gpuboard|go|cd|mkdir|mv|rm|echo|cat|cp|sed|sudo|flock|tar|ssh-keygen|curl|htpasswd|caddy|tail|journalctl|crontab|consul|ansible-[a-z]+|export|umask|secret\(\)|deploy/\S+|bench/\S+|\./check\.sh|\./gpuboard|/SCRIPT\S+|python)( |$)`)
 	hereDocument  = regexp.MustCompile(`<<'?([A-Z]+)'?$`)
 	// synopsis is how the reference says that a command is typed: it has a placeholder.
 	synopsis = regexp.MustCompile(` \[(flags|command)\]$`)
