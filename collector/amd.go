@@ -92,9 +92,9 @@ func (c *Collector) addAMD(s *snapshot.Snapshot, k *amdsmi.Kernel, a *amdsmi.Ans
 
 // askAMD runs the tool. failed says why its answer is missing, where the driver may be why.
 func (c *Collector) askAMD(ctx context.Context, s *snapshot.Snapshot, key string, deadline time.Time) (a amdsmi.Answer, failed string) {
-	program, err := resolve(c.opts.AMDSMI)
+	program, err := c.find(c.opts.AMDSMI)
 	if err != nil && c.opts.AMDSMI == "amd-smi" {
-		program, err = resolve("rocm-smi")
+		program, err = c.find("rocm-smi")
 	}
 	if err != nil {
 		return a, "" // the driver's files are enough
@@ -112,7 +112,7 @@ func (c *Collector) askAMD(ctx context.Context, s *snapshot.Snapshot, key string
 		if failed != "" || ctx.Err() != nil {
 			return nil
 		}
-		r := execute(ctx, program, args, environment("LC_ALL=C"), max(0, time.Until(deadline)), amdsmi.MaxOutputBytes)
+		r := c.run(ctx, program, args, environment("LC_ALL=C"), max(0, time.Until(deadline)), amdsmi.MaxOutputBytes)
 		c.noteHung(s, name, r)
 		switch {
 		case r.hung != 0:

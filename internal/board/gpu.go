@@ -298,8 +298,11 @@ func (m *merger) shortName(name string) string {
 	if short := m.set.ShortNames[name]; short != "" {
 		return short
 	}
-	for _, prefix := range []string{"NVIDIA ", "Tesla ", "GeForce ", "AMD ", "Instinct ", "Radeon "} {
+	for _, prefix := range makers {
 		name = strings.TrimPrefix(name, prefix)
 	}
 	return name
 }
+
+// makers are words that short names lack.
+var makers = []string{"NVIDIA ", "Tesla ", "GeForce ", "AMD ", "Instinct ", "Radeon "}

@@ -69,9 +69,9 @@ func New(t Target, dir string, o Options) (*Node, error) {
 		WebHint: "name the port of sshd",
 	}
 	n.collector = collector.New(collector.Options{
-		Host: t.Host, Version: o.Version, Now: n.clock, Kmsg: os.DevNull, Containers: filepath.Join(dir, "none"),
+		Host: t.Host, Version: o.Version, Now: n.clock, Pulled: true, Kmsg: os.DevNull, Containers: filepath.Join(dir, "none"),
 		Roots: hostinfo.Roots{
-			Proc: filepath.Join(dir, "proc"), Etc: filepath.Join(dir, "etc"),
+			Proc: filepath.Join(dir, "proc"), Etc: filepath.Join(dir, "etc"), Sys: filepath.Join(dir, "sys"), Dev: filepath.Join(dir, "dev"),
 			Usage:      func(mount string) (total, used int64, err error) { return n.reply.usage(mount) },
 			Interfaces: func() ([]snapshot.Interface, error) { return nil, nil },
 		},
@@ -123,7 +123,6 @@ func (n *Node) Collect(ctx context.Context) (*snapshot.Snapshot, error) {
 	defer os.RemoveAll(n.dir)
 	snap, err := n.collector.Collect(ctx)
 	if err == nil {
-		snap.Pulled = true
 		snap.Errors = append(snap.Errors, snap.Validate()...)
 	}
 	return snap, err
