@@ -117,7 +117,7 @@ func (m *merger) use(g *GPU) use {
 	limit := m.set.freeMemory(g.MemoryTotal)
 	switch {
 	case g.MemoryShared:
-		u.small = true
+		u.small = !u.dead || g.Maker() == snapshot.NVIDIA
 	case g.Maker() != snapshot.NVIDIA && g.Slice != nil: // the numbers of a partition may be those of its card
 		u.small = !u.dead
 	case g.Maker() != snapshot.NVIDIA && readable(g.MemoryUsed, g.MemoryTotal):

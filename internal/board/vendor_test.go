@@ -50,6 +50,9 @@ func TestProcessesDecideForOtherVendors(t *testing.T) {
 		{"an APU", func(s *scene) {
 			s.gpu.MemoryShared, s.gpu.MemoryTotal, s.gpu.MemoryUsed = true, new(int64(512)), new(int64(420))
 		}, board.Free, ""},
+		{"an APU, a process that is gone", func(s *scene) {
+			s.gpu.MemoryShared, s.procs = true, []snapshot.Process{gone}
+		}, board.Unknown, board.ReasonUnreadable},
 		{"an APU, processes unknown", func(s *scene) {
 			s.gpu.MemoryShared, s.gpu.ProcessesUnknown = true, "no permission"
 		}, board.Unknown, board.ReasonUnreadable},
