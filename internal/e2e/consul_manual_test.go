@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -18,6 +19,71 @@ import (
 	"gpuboard/internal/testenv/consultest"
 	"gpuboard/internal/testenv/need"
 )
+
+// testDatacenters reads two datacenters that are joined over the WAN: each is a group of the board. One is cut off: its
+// hosts stay as they were, and the other goes on, with its leader. A third that joins is found.
+func testDatacenters(h *house) {
+	t, east := h.t, *h
+	join := func(datacenter string) *house {
+		other := *h
+		other.consul = consultest.Start(t, consultest.Options{Datacenter: datacenter, Node: "in-" + datacenter, JoinWAN: h.consul})
+		return &other
+	}
+	west := join("west")
+	east.enter("wide", "gpu01")
+	west.enter("wide", "gpu11", "gpu12")
+	p := h.start("generate", "--data", h.data, "--site", h.site, "--state", h.site+"-state", "--hosts-from", "consul", "--watch",
+		"--interval", "1s", "--leader", "--consul-service", "wide", "--consul-datacenters", "*")
+	groups := func(want ...string) func(boardJSON) bool {
+		return func(b boardJSON) bool {
+			var got []string
+			for _, host := range b.Hosts {
+				got = append(got, host.Group+" "+host.Name)
+			}
+			return slices.Equal(got, want)
+		}
+	}
+	h.shows("two groups", groups("east gpu01", "west gpu11", "west gpu12"))
+	front, err := os.ReadFile(filepath.Join(h.site, "index.html"))
+	h.must(err)
+	for _, name := range []string{"east", "west"} {
+		if !regexp.MustCompile(`>\s*` + name + `\s*<`).Match(front) {
+			t.Errorf("the front page has no group %s", name)
+		}
+	}
+
+	west.consul.Stop()
+	east.enter("wide", "gpu02")
+	h.run(0, "collect", "--host", "gpu01", "--spool", filepath.Join(h.dir, "spool"), "--nvidia-smi", h.smi)
+	h.run(0, "publish", "--host", "gpu01", "--spool", filepath.Join(h.dir, "spool"), "--to", "file://"+h.data)
+	all := groups("east gpu01", "east gpu02", "west gpu11", "west gpu12")
+	h.shows("east's news beside west's last known hosts", func(b boardJSON) bool { return all(b) && b.Hosts[0].State == "up" })
+	says := regexp.MustCompile(`datacenter west did not answer .*; the last known 2 hosts are shown, as they were \d+`)
+	consultest.Eventually(t, within, func() error {
+		health, err := os.ReadFile(filepath.Join(h.site, "health.json"))
+		if err == nil && !says.Match(health) {
+			err = fmt.Errorf("no word of west and how old its hosts are:\n%s", health)
+		}
+		return err
+	})
+
+	north := join("north")
+	north.enter("wide", "gpu21")
+	h.shows("a third group", groups("east gpu01", "east gpu02", "north gpu21", "west gpu11", "west gpu12"))
+	for _, other := range []*house{&east, north} {
+		pair, _, err := other.consul.Admin().KV().Get("gpuboard/leader", nil)
+		h.must(err)
+		if leads := pair != nil && pair.Session != ""; leads != (other == &east) {
+			t.Errorf("%s has a leader: %v", other.consul.Address, leads)
+		}
+	}
+	if n := strings.Count(p.String(), "leading: this generator writes the site"); n != 1 {
+		t.Errorf("it became the leader %d times:\n%s", n, p)
+	}
+	if code := p.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("asked to end, it exits with %d:\n%s", code, p)
+	}
+}
 
 var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 

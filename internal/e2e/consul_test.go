@@ -46,6 +46,10 @@ func TestRealConsul(t *testing.T) {
 		t.Run("a Consul that hangs", func(t *testing.T) { t.Parallel(); testHanging(newSite(t, program, shared)) })
 		t.Run("failover", func(t *testing.T) { t.Parallel(); testFailover(newSite(t, program, shared)) })
 		t.Run("watch", func(t *testing.T) { t.Parallel(); testWatch(newSite(t, program, shared)) })
+		t.Run("datacenters", func(t *testing.T) {
+			t.Parallel()
+			testDatacenters(newSite(t, program, consultest.Start(t, consultest.Options{Datacenter: "east"})))
+		})
 		t.Run("shrink", func(t *testing.T) { t.Parallel(); testShrink(newSite(t, program, shared)) })
 	}
 	t.Run("all", tests) // and the shared agent outlives them

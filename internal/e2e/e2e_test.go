@@ -242,6 +242,7 @@ func (h *house) waitFor(path string) {
 type boardJSON struct {
 	Hosts []struct {
 		Name, State string
+		Group       string
 		GPUs        []struct {
 			Index      int
 			State      string

@@ -47,7 +47,7 @@ type ConsulOptions struct {
 	Filter   string            // Consul's filter expression
 	NodeMeta map[string]string // only nodes that carry all of these
 	// Datacenters to query: none for the agent's own, "*" for all that it knows.
-	// When two name the same host, the first one counts.
+	// When two name the same host, the first one counts. Of several, each is a group of hosts.
 	Datacenters []string
 	// Timeout bounds one query of all datacenters together; DefaultTimeout when 0.
 	Timeout time.Duration

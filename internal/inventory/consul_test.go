@@ -374,7 +374,7 @@ func TestConsulDatacenters(t *testing.T) {
 	west := consultest.Start(t, consultest.Options{Datacenter: "west", Node: "node2", JoinWAN: east})
 	enter(t, east.Admin(), "gpuboard", "gpu01", map[string]string{"title": "east's"})
 	enter(t, west.Admin(), "gpuboard", "gpu01", map[string]string{"title": "west's"})
-	enter(t, west.Admin(), "gpuboard", "gpu02", nil)
+	enter(t, west.Admin(), "gpuboard", "gpu02", map[string]string{"group": "rack 4"})
 
 	consultest.Eventually(t, need.Patience, func() error {
 		a, err := newConsul(t, ConsulOptions{Address: east.Address, Datacenters: []string{"*"}}).Query(t.Context())
@@ -388,13 +388,17 @@ func TestConsulDatacenters(t *testing.T) {
 		want        []string
 		title       string
 	}{
-		{nil, []string{"gpu01"}, "east's"},
-		{[]string{"west"}, []string{"gpu01", "gpu02"}, "west's"},
-		{[]string{"west", "east"}, []string{"gpu01", "gpu02"}, "west's"},
-		{[]string{"*"}, []string{"gpu01", "gpu02"}, "east's"},
+		{nil, []string{"gpu01 r1"}, "east's"},
+		{[]string{"west"}, []string{"gpu01 r1", "gpu02 rack 4"}, "west's"},
+		{[]string{"west", "east"}, []string{"gpu01 west / r1", "gpu02 west / rack 4"}, "west's"},
+		{[]string{"*"}, []string{"gpu01 east / r1", "gpu02 west / rack 4"}, "east's"},
 	} {
 		a := ask(t, newConsul(t, ConsulOptions{Address: east.Address, Datacenters: tt.datacenters}))
-		if !slices.Equal(names(a.Hosts), tt.want) || a.Hosts[0].Title != tt.title {
+		var got []string
+		for _, h := range a.Hosts {
+			got = append(got, strings.TrimSpace(h.Name+" "+h.Group))
+		}
+		if !slices.Equal(got, tt.want) || a.Hosts[0].Title != tt.title {
 			t.Errorf("%v: %+v", tt.datacenters, a.Hosts)
 		}
 		if double := slices.Contains(codes(a.Problems), "discovery:duplicate"); double != (len(tt.datacenters) == 2 ||

@@ -36,6 +36,9 @@ func hostsOf(replies []reply) ([]Host, []snapshot.Problem) {
 			}
 			h, problems := hostOf(e, name)
 			h.Datacenter = snapshot.Text(datacenter, snapshot.MaxNameBytes)
+			if len(replies) > 1 { // two datacenters may both have a "rack 4"
+				h.Group = line(strings.TrimSuffix(datacenter+" / "+h.Group, " / "), snapshot.MaxNameBytes)
+			}
 			c.add(h, where, problems...)
 		}
 	}
