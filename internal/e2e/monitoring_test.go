@@ -1,17 +1,22 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"gpuboard/internal/inventory"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/webtest"
+	"gpuboard/sitegen"
 )
 
 var (
@@ -67,6 +72,27 @@ func TestAlertsAreDocumented(t *testing.T) {
 	}
 }
 
+// TestEveryAlertIsSeenFiring wants each alert among those that promtool sees firing in alerts_test.yml.
+func TestEveryAlertIsSeenFiring(t *testing.T) {
+	rules, err := os.ReadFile("deploy/prometheus/alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests, err := os.ReadFile("deploy/prometheus/alerts_test.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range regexp.MustCompile(`(?m)- alert: (\S+)$`).FindAllSubmatch(rules, -1) {
+		name := string(rule[1])
+		if !regexp.MustCompile(`alertname: ` + name + `\n +exp_alerts:\n +- exp_labels`).Match(tests) {
+			t.Errorf("no test sees %s firing", name)
+		}
+		if !regexp.MustCompile(`alertname: ` + name + `, exp_alerts: \[\]`).Match(tests) {
+			t.Errorf("no test sees %s keep silent before its time", name)
+		}
+	}
+}
+
 // TestMetricNames looks for metrics that are spoken of and do not exist, and in
 // the page about them for those that exist and are not spoken of.
 func TestMetricNames(t *testing.T) {
@@ -108,11 +134,13 @@ type grafana struct {
 		GridPos     struct{ X, Y, W, H int }
 		Targets     []struct{ RefID, Expr string }
 	}
-	Templating struct{ List []struct{ Name string } }
+	Templating struct {
+		List []struct{ Name, Definition, AllValue string }
+	}
 }
 
 // TestDashboard puts every question of the dashboard and of the documentation to
-// a Prometheus that has scraped a site through a web server.
+// a Prometheus that has scraped two sites through web servers, a large and a small one.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("deploy/grafana/gpuboard.json")
@@ -130,9 +158,18 @@ func TestDashboard(t *testing.T) {
 	if err := s.generate(webStart); err != nil {
 		t.Fatal(err)
 	}
-	site := webtest.Start(t, "nginx", webtest.Options{Deploy: "deploy", Site: s.dir, Path: "/gpu"})
-	p := webtest.StartPrometheus(t, "deploy", site)
-	if n, want := p.Query(`{__name__=~"gpuboard_.*"}`), strings.Count(s.file("metrics.txt"), "\n")-2*len(s.metrics()); n != want {
+	small := newWebSite(t, func(o *sitegen.Options) {
+		o.Inventory = func(_ context.Context, now time.Time, _ inventory.Known) inventory.Inventory {
+			return inventory.Inventory{Hosts: []inventory.Host{{Name: "atlas"}}, AsOf: now}
+		}
+	})
+	if err := small.generate(webStart); err != nil {
+		t.Fatal(err)
+	}
+	p := webtest.StartPrometheus(t, "deploy",
+		webtest.Start(t, "nginx", webtest.Options{Deploy: "deploy", Site: s.dir, Path: "/gpu"}),
+		webtest.Start(t, "nginx", webtest.Options{Deploy: "deploy", Site: small.dir}))
+	if n, want := p.Query(`{__name__=~"gpuboard_.*", cluster="cluster1"}`), strings.Count(s.file("metrics.txt"), "\n")-2*len(s.metrics()); n != want {
 		t.Errorf("Prometheus has %d series of %d", n, want)
 	}
 	doc, err := os.ReadFile("docs/metrics.md")
@@ -167,11 +204,43 @@ func TestDashboard(t *testing.T) {
 			t.Errorf("%q asks for nothing", panel.Title)
 		}
 		for _, target := range panel.Targets {
-			n := p.Query(strings.ReplaceAll(target.Expr, "$host", ".*"))
+			ask := func(cluster string) int {
+				return p.Query(strings.NewReplacer("$cluster", cluster, "$host", ".*").Replace(target.Expr))
+			}
 			// Nobody needs to be idle in the demonstration.
-			if n == 0 && !strings.Contains(target.Expr, "idle_seconds") {
+			if idle := strings.Contains(target.Expr, "idle_seconds"); (ask(".*") == 0 || ask("cluster1") == 0) && !idle {
 				t.Errorf("%q shows nothing: %s", panel.Title, target.Expr)
 			}
+			if n := ask("nowhere"); n != 0 {
+				t.Errorf("%q shows %d series of a cluster that is not there: %s", panel.Title, n, target.Expr)
+			}
 		}
+	}
+	gpus := func(cluster string) float64 {
+		t.Helper()
+		values := p.Values(strings.ReplaceAll(`sum(gpuboard_gpus{cluster=~"$cluster"})`, "$cluster", cluster))
+		if len(values) != 1 {
+			t.Fatalf("%s has %q GPUs", cluster, values)
+		}
+		n, err := strconv.ParseFloat(values[0], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if all, one, two := gpus(".*"), gpus("cluster1"), gpus("cluster2"); all != one+two || two == 0 || one <= two {
+		t.Errorf("%v GPUs, of which %v and %v in the two clusters", all, one, two)
+	}
+	choices := map[string]int{}
+	for _, v := range d.Templating.List {
+		if m := regexp.MustCompile(`^label_values\((.*), (\w+)\)$`).FindStringSubmatch(v.Definition); m != nil {
+			choices[v.Name] = p.Query("count by (" + m[2] + ") (" + strings.ReplaceAll(m[1], "$cluster", "cluster2") + ")")
+			if v.AllValue != ".*" { // a board without the label is one of all
+				t.Errorf("%s: all is %q", v.Name, v.AllValue)
+			}
+		}
+	}
+	if choices["cluster"] != 2 || choices["host"] != 1 {
+		t.Errorf("the dashboard lets choose among %v", choices)
 	}
 }
