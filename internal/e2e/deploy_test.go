@@ -2,6 +2,10 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,7 +15,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/goccy/go-yaml"
+
 	"gpuboard/internal/testenv/need"
+	"gpuboard/internal/testenv/s3test"
 )
 
 func mustRun(t *testing.T, dir string, env []string, name string, args ...string) string {
@@ -278,5 +285,108 @@ func installs(t *testing.T, dpkg, dist, next string) {
 	}
 	if left := mustRun(t, root, nil, "find", ".", "-path", "./usr/*", "-type", "f"); left != "" {
 		t.Errorf("left behind:\n%s", left)
+	}
+}
+
+// TestPagesRecipes runs what the recipes for GitHub Pages and GitLab Pages type, each run in a clone of its own with
+// nothing but what the recipe keeps in its cache.
+func TestPagesRecipes(t *testing.T) {
+	need.Time(t, "it runs the program")
+	program := builtProgram(t)
+	s3test.Start(t, "lab-gpu")
+	releases := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(program))))
+	defer releases.Close()
+	node := t.TempDir()
+	smi := filepath.Join(node, "nvidia-smi")
+	capture := mustReadFile(t, "collector/nvidiasmi/testdata/idle-8x-a100-550.xml")
+	if err := os.WriteFile(smi, []byte("#!/bin/sh\ncat <<'END'\n"+capture+"\nEND\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	push := func(host string) {
+		t.Helper()
+		spool := filepath.Join(node, "spool-"+host)
+		mustRun(t, node, nil, program, "collect", "--host", host, "--spool", spool, "--nvidia-smi", smi)
+		mustRun(t, node, nil, program, "publish", "--host", host, "--spool", spool, "--to", "s3://lab-gpu/drops/"+host)
+	}
+	push("gpu01")
+	for _, recipe := range []struct {
+		file, script, cache, published string
+		masked                         bool
+	}{
+		{"github.yml", "$.jobs.board.steps[*].run", "$.jobs.board.steps[1].with.path", "$.jobs.board.steps[5].with.path", true},
+		{"gitlab.yml", "$.pages.script[*]", "$.pages.cache.paths[*]", "$.pages.artifacts.paths[*]", false},
+	} {
+		t.Run(recipe.file, func(t *testing.T) {
+			text := mustReadFile(t, "deploy/pages/"+recipe.file)
+			for _, word := range []string{"BUCKET_NAME", "PROGRAM_URL"} {
+				if !strings.Contains(text, "#   "+word) {
+					t.Errorf("nobody is told what %s is", word)
+				}
+			}
+			text = strings.NewReplacer("BUCKET_NAME", "lab-gpu", "PROGRAM_URL", releases.URL+"/"+filepath.Base(program)).Replace(text)
+			at := func(path string) (values []string) {
+				t.Helper()
+				where, err := yaml.PathString(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var value any
+				if err := where.Read(strings.NewReader(text), &value); err != nil {
+					t.Fatalf("%s: %v", path, err)
+				}
+				if list, ok := value.([]any); ok {
+					for _, one := range list {
+						values = append(values, fmt.Sprint(one))
+					}
+					return values
+				}
+				return strings.Fields(fmt.Sprint(value))
+			}
+			script := at(recipe.script)
+			if len(script) != 3 {
+				t.Fatalf("the recipe types %q", script)
+			}
+			origin, work := t.TempDir(), ""
+			git := func(args ...string) {
+				t.Helper()
+				mustRun(t, origin, []string{"HOME=" + node}, "git",
+					append([]string{"-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "safe.directory=*"}, args...)...)
+			}
+			git("init", "-q")
+			for run, comments := range []string{"{}", `{"gpu01": {"3": {"name": "eva", "date": "2099-01-01 12:00"}}}`} {
+				if err := os.WriteFile(filepath.Join(origin, "comments.json"), []byte(comments), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				git("add", "comments.json")
+				git("commit", "-q", "-m", "book")
+				clone := filepath.Join(t.TempDir(), "clone")
+				git("clone", "-q", origin, clone)
+				for _, kept := range at(recipe.cache) {
+					if run > 0 {
+						if err := os.Rename(filepath.Join(work, kept), filepath.Join(clone, kept)); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				work = clone
+				for _, line := range script {
+					mustRun(t, work, []string{"HOME=" + node}, "bash", "-e", "-c", line)
+				}
+				published := filepath.Join(append([]string{work}, at(recipe.published)...)...)
+				var b boardJSON
+				if err := json.Unmarshal([]byte(mustReadFile(t, published+"/api/v1/board.json")), &b); err != nil {
+					t.Fatal(err)
+				}
+				if len(b.Hosts) != 1 || b.Hosts[0].State != "up" || len(b.Hosts[0].GPUs) != 8 {
+					t.Fatalf("run %d published %+v", run, b)
+				}
+				if booked := b.Hosts[0].GPUs[3].State == "booked"; booked != (run == 1) {
+					t.Errorf("run %d: GPU 3 is %s", run, b.Hosts[0].GPUs[3].State)
+				}
+				if page := mustReadFile(t, published+"/index.html"); run == 1 && strings.Contains(page, "eva") == recipe.masked {
+					t.Errorf("the page is masked: %v", recipe.masked)
+				}
+			}
+		})
 	}
 }

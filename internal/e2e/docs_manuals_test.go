@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gpuboard/internal/testenv/need"
 )
 
 // noCommand is the first line of code that is not to be typed: parts of files,
@@ -46,7 +48,7 @@ func manuals() map[string]manual {
 			if strings.Contains(command, "--booked-only") {
 				s.write("srv/gpuboard/data/comments.json", bookedHere)
 			}
-		}},
+		}, after: tmuxLine},
 		"docs/metrics.md": {setup: func(s *sandbox) { s.board(); s.write("var/lib/node_exporter/README", "") }},
 		"docs/notify.md": {setup: func(s *sandbox) {
 			s.board()
@@ -226,6 +228,36 @@ func (s *sandbox) hook() {
 // phpBoard is a directory that the older scripts write to.
 func phpBoard(s *sandbox) {
 	s.must(os.CopyFS(s.path("var/www/html/data"), os.DirFS("internal/legacy/testdata/old")))
+}
+
+// tmuxLine lets a real tmux read the lines of docs/finding-gpus.md, and wants what is free in its status line; and the
+// same, with its time, from the line for those who log in.
+func tmuxLine(s *sandbox) {
+	program := need.Program(s.t, "tmux")
+	lines := regexp.MustCompile("(?ms)^```tmux\n(.*?)^```$").FindStringSubmatch(mustReadFile(s.t, "docs/finding-gpus.md"))
+	if lines == nil {
+		s.t.Fatal("docs/finding-gpus.md has no lines for tmux")
+	}
+	s.write("home/.tmux.conf", s.here(lines[1]))
+	s.env = append(s.env, "TERM=xterm")
+	// A tmux within another one, which shows its screen.
+	outer, inner := program+" -S "+s.path("outer"), program+" -S "+s.path("inner")
+	s.typed(outer + " -f /dev/null new-session -d -x 160 -y 8 'env -u TMUX " + inner + " -f " + s.path("home/.tmux.conf") + " new-session sleep\\ 600'")
+	s.t.Cleanup(func() { s.shell(inner + " kill-server; " + outer + " kill-server") })
+	free := regexp.MustCompile(`\b\d+ of \d+ GPUs free: `)
+	for deadline := time.Now().Add(need.Patience); ; time.Sleep(100 * time.Millisecond) { // it runs beside tmux
+		screen, _ := s.shell(outer + " capture-pane -p")
+		if free.MatchString(screen) {
+			break
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("the screen with tmux is\n%s", screen)
+		}
+	}
+	motd, _ := s.shell("curl -fsm2 https://gpu.example.org/status.txt | head -2")
+	if first, second, _ := strings.Cut(motd, "\n"); !free.MatchString(first) || !strings.HasPrefix(second, "as of ") {
+		s.t.Errorf("whoever logs in reads %q", motd)
+	}
 }
 
 func cannot(command string) string {
