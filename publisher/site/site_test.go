@@ -29,6 +29,7 @@ import (
 type website struct {
 	t      *testing.T
 	dir    string
+	state  string
 	target string
 	seldom bool
 	killed bool // after its last request, before it could write down what it had done
@@ -37,7 +38,7 @@ type website struct {
 }
 
 func newWebsite(t *testing.T, target string) *website {
-	w := &website{t: t, dir: t.TempDir(), target: target, now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
+	w := &website{t: t, dir: t.TempDir(), state: t.TempDir(), target: target, now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
 	w.generation(1)
 	return w
 }
@@ -106,26 +107,25 @@ func (w *website) copies() error {
 	target, err := publisher.ParseTarget(w.target)
 	w.check(err)
 	o := w.o
-	o.Target, o.Backlog, o.StateDir = target, 1000, filepath.Join(w.dir+"-state", "publish")
+	o.Target, o.Backlog, o.StateDir = target, 1000, filepath.Join(w.state, "publish")
 	o.Properties = site.Properties
-	w.check(os.MkdirAll(w.dir+"-state", 0o755))
 	to, err := publisher.New(o)
 	w.check(err)
 	defer to.Close()
 	c := site.New(site.Options{
 		Dir: w.dir, Files: func() []string { return slices.Collect(maps.Keys(w.files())) }, Seldom: w.seldom,
-		State: filepath.Join(w.dir+"-state", "published.json"), Target: w.target, Every: 5 * time.Minute,
+		State: filepath.Join(w.state, "published.json"), Target: w.target, Every: 5 * time.Minute,
 	})
 	if !c.Due(w.now) {
 		return errors.New("not due")
 	}
 	w.check(c.Begin(w.now))
 	w.now = w.now.Add(5 * time.Minute)
-	begun, readErr := os.ReadFile(w.dir + "-state/published.json")
+	begun, readErr := os.ReadFile(filepath.Join(w.state, "published.json"))
 	w.check(readErr)
 	_, err = c.Copy(w.t.Context(), to)
 	if w.killed {
-		w.check(os.WriteFile(w.dir+"-state/published.json", begun, 0o600))
+		w.check(os.WriteFile(filepath.Join(w.state, "published.json"), begun, 0o600))
 	}
 	return err
 }
@@ -271,7 +271,7 @@ func TestOnceADayAllIsSent(t *testing.T) {
 	if d := cmp.Diff(w.wanted(), held(t, store, "lab/")); d != "" {
 		t.Error(d)
 	}
-	w.check(os.WriteFile(filepath.Join(w.dir+"-state", "published.json"), []byte("{"), 0o600))
+	w.check(os.WriteFile(filepath.Join(w.state, "published.json"), []byte("{"), 0o600))
 	store.Put("lab/about/index.html", "somebody else's")
 	w.check(w.copies())
 	if d := cmp.Diff(w.wanted(), held(t, store, "lab/")); d != "" {

@@ -24,11 +24,15 @@ type Store struct {
 
 	mu       sync.Mutex
 	requests []string // METHOD /bucket/name
+	in, out  int64    // bytes of their bodies, and of the answers'
 	fault    func(n int, r *http.Request) int
 }
 
-// Cut, as the answer to a request, is the end of the connection.
-const Cut = -1
+// Cut, as the answer to a request, is the end of the connection. Lost is the same once the store has done what was asked.
+const (
+	Cut  = -1
+	Lost = -2
+)
 
 // Start starts a store with a bucket, and sets the environment by which it is found.
 func Start(t *testing.T, bucket string) *Store {
@@ -41,11 +45,15 @@ func Start(t *testing.T, bucket string) *Store {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.requests = append(s.requests, r.Method+" "+r.URL.Path)
+		s.in += max(r.ContentLength, 0)
 		n, fault := len(s.requests), s.fault
 		s.mu.Unlock()
 		if fault != nil {
 			switch status := fault(n, r); status {
 			case 0:
+			case Lost:
+				answer.ServeHTTP(httptest.NewRecorder(), r)
+				panic(http.ErrAbortHandler)
 			case Cut:
 				panic(http.ErrAbortHandler)
 			default:
@@ -53,7 +61,7 @@ func Start(t *testing.T, bucket string) *Store {
 				return
 			}
 		}
-		answer.ServeHTTP(w, r)
+		answer.ServeHTTP(counted{w, s}, r)
 	}))
 	t.Cleanup(server.Close)
 	environment(t, server.URL, "test")
@@ -74,6 +82,28 @@ func (s *Store) Requests() []string {
 	asked := s.requests
 	s.requests = nil
 	return asked
+}
+
+// A counted answer is one whose bytes the store counts.
+type counted struct {
+	http.ResponseWriter
+	s *Store
+}
+
+func (c counted) Write(b []byte) (int, error) {
+	c.s.mu.Lock()
+	c.s.out += int64(len(b))
+	c.s.mu.Unlock()
+	return c.ResponseWriter.Write(b)
+}
+
+// Bytes returns how many came into the store and went out of it since it was last called.
+func (s *Store) Bytes() (in, out int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in, out = s.in, s.out
+	s.in, s.out = 0, 0
+	return in, out
 }
 
 // Names returns the sorted names of all objects.
