@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,10 +18,17 @@ import (
 	"time"
 
 	"gpuboard/internal/demo"
+	"gpuboard/internal/history"
+	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
+	"gpuboard/internal/testenv/fleettest"
+	"gpuboard/internal/testenv/need"
+	"gpuboard/internal/testenv/s3test"
 	"gpuboard/internal/testenv/sshtest"
 	"gpuboard/publisher"
+	"gpuboard/publisher/site"
+	"gpuboard/sitegen"
 )
 
 // long reports whether this is the long run of the tests, which check.sh
@@ -336,4 +345,153 @@ func asError(err error, e **publisher.Error) bool {
 	found, ok := err.(*publisher.Error)
 	*e = found
 	return ok
+}
+
+// A bill is what an object store counts in a month, and what that costs at the prices that docs/scale.md names.
+type bill struct{ writes, reads, bytes float64 }
+
+func (b bill) dollars() float64 { return (b.writes*5 + b.reads*0.4) / 1e6 }
+
+// TestBucketCosts compares what docs/scale.md says of the requests, bytes and money that a bucket costs with requests
+// that are counted: of a copied site, and of drops.
+func TestBucketCosts(t *testing.T) {
+	need.Time(t, "it generates large sites")
+	row := regexp.MustCompile(`(?m)^\| ([\d,]+) \| ([\d.]+) M \| ([\d.,]+) GB \| \$([\d.]+) \| ([\d.]+) M \| ([\d.,]+) GB \| \$([\d.]+) \|$`)
+	rows := row.FindAllStringSubmatch(mustReadFile(t, "docs/scale.md"), -1)
+	if len(rows) != 3 {
+		t.Fatalf("docs/scale.md says what a bucket costs in %d rows, want 3", len(rows))
+	}
+	program := builtProgram(t)
+	for _, said := range rows {
+		number := func(i int) float64 {
+			n, err := strconv.ParseFloat(strings.ReplaceAll(said[i], ",", ""), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		hosts := int(number(1))
+		if hosts > 100 && !long() {
+			continue
+		}
+		t.Run(said[1], func(t *testing.T) {
+			store := s3test.Start(t, "lab-gpu")
+			site, drops := costOfSite(t, store, hosts), costOfDrops(t, store, program, hosts)
+			for i, counted := range []float64{site.writes / 1e6, site.bytes / 1e9, site.dollars(),
+				(drops.writes + drops.reads) / 1e6, drops.bytes / 1e9, drops.dollars()} {
+				if says := number(i + 2); math.Abs(says-counted) > counted/5 {
+					t.Errorf("%d hosts: column %d of docs/scale.md says %v, and %.3g is counted", hosts, i+2, says, counted)
+				}
+			}
+			t.Logf("site %+v $%.3g, drops %+v $%.3g", site, site.dollars(), drops, drops.dollars())
+		})
+	}
+}
+
+// count returns how many requests a store has had of each method, and the bytes that came and went.
+func count(store *s3test.Store) (requests map[string]float64, bytes float64) {
+	requests = map[string]float64{}
+	for _, r := range store.Requests() {
+		method, _, _ := strings.Cut(r, " ")
+		requests[method]++
+	}
+	in, out := store.Bytes()
+	return requests, float64(in + out)
+}
+
+// costOfSite counts the copies of a day and of twenty minutes, in which each file is sent at least once.
+func costOfSite(t *testing.T, store *s3test.Store, hosts int) bill {
+	t.Helper()
+	fleet := demo.NewLarge(1, webStart.Add(-24*time.Hour), hosts)
+	state := t.TempDir()
+	past, err := history.Open(t.Context(), filepath.Join(state, "history.db"), webStart, history.Options{})
+	must(t, err)
+	defer past.Close()
+	must(t, fleettest.Remember(t.Context(), past, fleet, webStart))
+	s := newWebSite(t, func(o *sitegen.Options) {
+		o.State, o.History, o.About.Compat = state, past, nil
+		o.Inventory = func(_ context.Context, now time.Time, _ inventory.Known) (inv inventory.Inventory) {
+			for _, h := range fleet.Hosts() {
+				inv.Hosts = append(inv.Hosts, inventory.Host{Name: h.Name, Group: h.Group})
+			}
+			inv.AsOf = now
+			return inv
+		}
+	})
+	s.fleet = fleet
+	comments, err := fleettest.Comments(fleet, webStart)
+	must(t, err)
+	s.write(filepath.Join(s.data, "comments.json"), comments)
+	const every = 5 * time.Minute
+	target, err := publisher.ParseTarget("s3://lab-gpu/board")
+	must(t, err)
+	to, err := publisher.New(publisher.Options{Target: target, Budget: need.Patience, Backlog: 100_000,
+		StateDir: filepath.Join(state, "publish"), Properties: site.Properties})
+	must(t, err)
+	defer to.Close()
+	copier := site.New(site.Options{Dir: s.dir, Files: func() []string { return sitegen.FilesOf(state, false) },
+		State: filepath.Join(state, "published.json"), Target: target.String(), Every: every, Seldom: true})
+	at := webStart
+	copies := func(n int) (files, bytes float64) {
+		t.Helper()
+		for range n {
+			must(t, s.generate(at))
+			must(t, copier.Begin(at))
+			_, err := copier.Copy(t.Context(), to)
+			must(t, err)
+			at = at.Add(every)
+		}
+		requests, bytes := count(store)
+		return requests["PUT"], bytes
+	}
+	whole, wholeBytes := copies(1)
+	four, fourBytes := copies(4)
+	const day, month = 24 * time.Hour / (4 * every), 30
+	return bill{writes: month * (whole + float64(day)*four), bytes: month * (wholeBytes + float64(day)*fourBytes)}
+}
+
+// costOfDrops counts one push of each node, and the generation that fetches it; pushes are a minute apart, and generations
+// 20 seconds.
+func costOfDrops(t *testing.T, store *s3test.Store, program string, hosts int) bill {
+	t.Helper()
+	fleet := demo.NewLarge(1, webStart.Add(-24*time.Hour), hosts)
+	now := time.Now().UTC()
+	for _, h := range fleet.Hosts() {
+		s := fleet.Snapshot(h.Name, now)
+		b := &snapshot.Bundle{Host: h.Name, BootID: s.BootID, Snapshot: s}
+		for minute := 15; minute > 0; minute-- {
+			sample := fleet.Snapshot(h.Name, now.Add(-time.Duration(minute)*time.Minute)).Sample()
+			sample.Seq = uint64(16 - minute)
+			b.Samples = append(b.Samples, sample)
+		}
+		data, err := snapshot.EncodeBundle(b)
+		must(t, err)
+		sp, err := spool.Open(filepath.Join(t.TempDir(), "spool"))
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(sp.Dir(), spool.LatestName), data, 0o600))
+		target, err := publisher.ParseTarget("s3://lab-gpu/drops/" + h.Name)
+		must(t, err)
+		p, err := publisher.New(publisher.Options{Target: target, StateDir: filepath.Join(sp.Dir(), "push")})
+		must(t, err)
+		_, err = p.Publish(t.Context(), sp)
+		must(t, err)
+	}
+	pushed, pushedBytes := count(store)
+	dir := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(dir, "data", "drop"), 0o755))
+	mustRun(t, dir, nil, program, "generate", "--data", "data", "--state", "state", "--site", "site", "--drops", "s3://lab-gpu/drops")
+	fetched, fetchedBytes := count(store)
+	if int(pushed["PUT"]) != hosts || int(fetched["GET"]) <= hosts {
+		t.Fatalf("%d hosts make %v and %v", hosts, pushed, fetched)
+	}
+	const month = 30 * 24 * 60
+	lists := fetched["GET"] - float64(hosts)
+	return bill{writes: month * (pushed["PUT"] + 3*lists), reads: month * float64(hosts), bytes: month * (pushedBytes + fetchedBytes)}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
