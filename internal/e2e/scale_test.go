@@ -356,7 +356,7 @@ func (b bill) dollars() float64 { return (b.writes*5 + b.reads*0.4) / 1e6 }
 // that are counted: of a copied site, and of drops.
 func TestBucketCosts(t *testing.T) {
 	need.Time(t, "it generates large sites")
-	row := regexp.MustCompile(`(?m)^\| ([\d,]+) \| ([\d.]+) M \| ([\d.,]+) GB \| \$([\d.]+) \| ([\d.]+) M \| ([\d.,]+) GB \| \$([\d.]+) \|$`)
+	row := regexp.MustCompile(`(?m)^\| ([\d,]+) \| ([\d.]+) M files, ([\d.]+) GB, \$([\d.]+) \| ([\d.]+) M, ([\d.]+) GB, \$([\d.]+) \|$`)
 	rows := row.FindAllStringSubmatch(mustReadFile(t, "docs/scale.md"), -1)
 	if len(rows) != 3 {
 		t.Fatalf("docs/scale.md says what a bucket costs in %d rows, want 3", len(rows))
@@ -380,7 +380,7 @@ func TestBucketCosts(t *testing.T) {
 			for i, counted := range []float64{site.writes / 1e6, site.bytes / 1e9, site.dollars(),
 				(drops.writes + drops.reads) / 1e6, drops.bytes / 1e9, drops.dollars()} {
 				if says := number(i + 2); math.Abs(says-counted) > counted/5 {
-					t.Errorf("%d hosts: column %d of docs/scale.md says %v, and %.3g is counted", hosts, i+2, says, counted)
+					t.Errorf("%d hosts: number %d of its row in docs/scale.md is %v, and %.3g is counted", hosts, i+2, says, counted)
 				}
 			}
 			t.Logf("site %+v $%.3g, drops %+v $%.3g", site, site.dollars(), drops, drops.dollars())
