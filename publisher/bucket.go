@@ -35,7 +35,8 @@ func openBucket(o Options) (*bucket, error) {
 }
 
 // put replaces one object. A latest file replaces the one that was there when this process began or wrote last, and
-// nothing else: a request that a store carries out late must not replace a newer file.
+// nothing else: a request that a store carries out late must not replace a newer file. Where another process of this node
+// has been faster with a newer one, it is left alone.
 func (b *bucket) put(ctx context.Context, name string, data []byte) error {
 	p := b.properties(name)
 	if name != LatestName {
@@ -49,24 +50,35 @@ func (b *bucket) put(ctx context.Context, name string, data []byte) error {
 		_, err := b.Put(ctx, name, data, p, "")
 		return storeError(err)
 	}
-	tag, err := b.latest(ctx)
-	if err != nil {
+	tag, newer, err := b.latest(ctx, data)
+	if err != nil || newer {
 		return storeError(err)
 	}
 	b.tag, err = b.Put(ctx, name, data, p, tag)
 	return storeError(err)
 }
 
-// latest returns the tag that the latest file has.
-func (b *bucket) latest(ctx context.Context) (string, error) {
+// latest returns the tag that the latest file has, and whether it is newer than data.
+func (b *bucket) latest(ctx context.Context, data []byte) (tag string, newer bool, err error) {
 	if b.tag != "" {
-		return b.tag, nil
+		return b.tag, false, nil
 	}
-	_, tag, err := b.Get(ctx, LatestName, snapshot.MaxFileBytes)
+	there, tag, err := b.Get(ctx, LatestName, snapshot.MaxFileBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		return objectstore.Missing, nil
+		return objectstore.Missing, false, nil
 	}
-	return tag, err
+	return tag, err == nil && after(there, data), err
+}
+
+// after reports whether one latest file was collected after another in the same boot. Of two boots nobody knows: clocks
+// are set back.
+func after(one, other []byte) bool {
+	a, err := snapshot.DecodeBundle(bytes.NewReader(one))
+	if err != nil {
+		return false
+	}
+	b, err := snapshot.DecodeBundle(bytes.NewReader(other))
+	return err == nil && a.BootID == b.BootID && a.Snapshot.Seq > b.Snapshot.Seq
 }
 
 func (b *bucket) remove(ctx context.Context, name string) error {

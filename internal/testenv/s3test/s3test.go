@@ -26,6 +26,9 @@ type Store struct {
 	requests []string // METHOD /bucket/name
 	in, out  int64    // bytes of their bodies, and of the answers'
 	fault    func(n int, r *http.Request) int
+
+	writing sync.Mutex // a store carries out one write after the other
+	written func(name string, content []byte)
 }
 
 // Cut, as the answer to a request, is the end of the connection. Lost is the same once the store has done what was asked.
@@ -61,7 +64,16 @@ func Start(t *testing.T, bucket string) *Store {
 				return
 			}
 		}
+		if r.Method == http.MethodPut {
+			s.writing.Lock()
+			defer s.writing.Unlock()
+		}
 		answer.ServeHTTP(counted{w, s}, r)
+		if r.Method == http.MethodPut && s.written != nil {
+			name := strings.TrimPrefix(r.URL.Path, "/"+bucket+"/")
+			content, _ := s.Get(name)
+			s.written(name, content)
+		}
 	}))
 	t.Cleanup(server.Close)
 	environment(t, server.URL, "test")
@@ -82,6 +94,13 @@ func (s *Store) Requests() []string {
 	asked := s.requests
 	s.requests = nil
 	return asked
+}
+
+// Written makes f hear what an object holds after each write of it, also after one that was refused.
+func (s *Store) Written(f func(name string, content []byte)) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.written = f
 }
 
 // A counted answer is one whose bytes the store counts.
