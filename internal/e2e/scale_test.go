@@ -27,7 +27,6 @@ import (
 	"gpuboard/internal/testenv/s3test"
 	"gpuboard/internal/testenv/sshtest"
 	"gpuboard/publisher"
-	"gpuboard/publisher/site"
 	"gpuboard/sitegen"
 )
 
@@ -423,22 +422,13 @@ func costOfSite(t *testing.T, store *s3test.Store, hosts int) bill {
 	must(t, err)
 	s.write(filepath.Join(s.data, "comments.json"), comments)
 	const every = 5 * time.Minute
-	target, err := publisher.ParseTarget("s3://lab-gpu/board")
-	must(t, err)
-	to, err := publisher.New(publisher.Options{Target: target, Budget: need.Patience, Backlog: 100_000,
-		StateDir: filepath.Join(state, "publish"), Properties: site.Properties})
-	must(t, err)
-	defer to.Close()
-	copier := site.New(site.Options{Dir: s.dir, Files: func() []string { return sitegen.FilesOf(state, false) },
-		State: filepath.Join(state, "published.json"), Target: target.String(), Every: every, Seldom: true})
+	toBucket := s.copier(state, "s3://lab-gpu/board", every)
 	at := webStart
 	copies := func(n int) (files, bytes float64) {
 		t.Helper()
 		for range n {
 			must(t, s.generate(at))
-			must(t, copier.Begin(at))
-			_, err := copier.Copy(t.Context(), to)
-			must(t, err)
+			toBucket(at)
 			at = at.Add(every)
 		}
 		requests, bytes := count(store)

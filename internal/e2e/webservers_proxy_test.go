@@ -5,9 +5,15 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/chromedp/chromedp"
+
+	"gpuboard/internal/testenv/browser"
+	"gpuboard/internal/testenv/s3test"
 	"gpuboard/internal/testenv/webtest"
 )
 
@@ -74,5 +80,50 @@ func TestProxies(t *testing.T) {
 				t.Errorf("who has not is let through: %d %s", got.code, got.body)
 			}
 		})
+	}
+}
+
+// TestASiteInABucketIsOpened copies the demonstration into a real S3 gateway, puts an nginx in front of it and opens pages.
+func TestASiteInABucketIsOpened(t *testing.T) {
+	address, _ := s3test.Gateway(t, "lab-gpu")
+	s3test.Publish(t, "lab-gpu")
+	s := newWebSite(t, withPast(t))
+	if err := s.generate(webStart); err != nil {
+		t.Fatal(err)
+	}
+	s.copier(filepath.Join(filepath.Dir(s.data), "state"), "s3://lab-gpu/board", time.Minute)(webStart)
+	w := webtest.Start(t, "nginx", webtest.Options{Deploy: "deploy", Path: "/gpu", Upstream: address, Bucket: "lab-gpu/board"})
+	b := browser.Start(t, 1280, 900)
+	b.Clock(webStart)
+	styled := func(page string) {
+		t.Helper()
+		if n := browser.Eval[int](b, `[...document.styleSheets].reduce((n, sheet) => n + sheet.cssRules.length, 0)`); n < 100 {
+			t.Errorf("%s has %d rules of style", page, n)
+		}
+		if policy := mustAsk(t, w.URL+page).header.Values("Content-Security-Policy"); len(policy) != 1 || !strings.Contains(mustReadFile(t, "internal/serve/serve.go"), `"`+policy[0]+`"`) {
+			t.Errorf("%s comes with the policies %q", page, policy)
+		}
+	}
+	b.Open(w.URL)
+	b.Until("a script that runs", `document.getElementById("_find")?.hidden === false`)
+	styled("")
+	b.Do(chromedp.Evaluate[chromedp.Void](`document.querySelector('a[href^="hosts/atlas/"]').click()`))
+	b.Until("the host's page", `location.pathname.startsWith("/gpu/hosts/atlas/") && document.readyState === "complete"`)
+	styled("hosts/atlas/")
+	for _, page := range []string{"bookings/", "history/", "help/"} {
+		b.Open(w.URL + page)
+		styled(page)
+	}
+	b.Quiet(w.Host)
+	for _, view := range []struct{ target, file string }{{"", "status.txt"}, {"?term=true&ansi=1", "status.ansi"}, {"hosts/atlas/", "hosts/atlas/status.txt"}} {
+		if a := mustAsk(t, w.URL+view.target, "User-Agent", curl); a.code != http.StatusOK || a.body != s.file(view.file) {
+			t.Errorf("curl %s: %d and %.80q", view.target, a.code, a.body)
+		}
+	}
+	if a := mustAsk(t, w.URL+"hosts/nobody/"); a.code != http.StatusNotFound || !strings.Contains(a.body, "There is no such page") {
+		t.Errorf("a page that is not there: %d and %.200q", a.code, a.body)
+	}
+	if a := mustAsk(t, w.URL, ":method", http.MethodPut, ":body", "x"); a.code < 400 {
+		t.Errorf("PUT: %d", a.code)
 	}
 }

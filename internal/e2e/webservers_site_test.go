@@ -21,6 +21,8 @@ import (
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/webtest"
+	"gpuboard/publisher"
+	"gpuboard/publisher/site"
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/render"
 )
@@ -110,6 +112,31 @@ func (s *webSite) generate(at time.Time) error {
 	}
 	_, err := s.gen.Generate(context.Background(), at)
 	return err
+}
+
+// copier returns what copies the site into a bucket.
+func (s *webSite) copier(state, bucket string, every time.Duration) func(at time.Time) {
+	s.t.Helper()
+	check := func(err error) {
+		s.t.Helper()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	target, err := publisher.ParseTarget(bucket)
+	check(err)
+	to, err := publisher.New(publisher.Options{Target: target, Budget: need.Patience, Backlog: 100_000,
+		StateDir: filepath.Join(state, "publish"), Properties: site.Properties})
+	check(err)
+	s.t.Cleanup(func() { to.Close() })
+	c := site.New(site.Options{Dir: s.dir, Files: func() []string { return sitegen.FilesOf(state, false) },
+		State: filepath.Join(state, "published.json"), Target: target.String(), Every: every, Seldom: true})
+	return func(at time.Time) {
+		s.t.Helper()
+		check(c.Begin(at))
+		_, err := c.Copy(s.t.Context(), to)
+		check(err)
+	}
 }
 
 func (s *webSite) file(name string) string {

@@ -12,6 +12,8 @@ import (
 // kind is which of the shipped files is in use.
 func (b *builder) kind() string {
 	switch {
+	case b.o.Bucket != "":
+		return "bucket"
 	case b.o.Upstream != "" && !b.o.Book:
 		return "proxy"
 	case b.o.Path != "":

@@ -45,6 +45,9 @@ type Options struct {
 	// or with Book for the booking form alone.
 	Upstream string
 	Book     bool
+	// Bucket is the path of a bucket and the prefix in it, in a store at Upstream,
+	// for the servers that have a configuration for it.
+	Bucket string
 }
 
 // A Server is a running web server.
@@ -152,6 +155,7 @@ func (b *builder) shipped() {
 	values := map[string]string{
 		"SITE_DIR": b.o.Site, "URL_PATH": b.o.Path, "HOST_NAME": "127.0.0.1", "UPSTREAM_ADDRESS": b.o.Upstream,
 		"PASSWORD_FILE": b.path("htpasswd"), "PASSWORD_NAME": User,
+		"STORE_ADDRESS": b.o.Upstream, "BUCKET_PATH": b.o.Bucket,
 	}
 	values["UPSTREAM_NAME"], values["UPSTREAM_PORT"], _ = strings.Cut(b.o.Upstream, ":")
 	if b.o.Password {
