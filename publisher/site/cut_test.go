@@ -37,12 +37,7 @@ func TestTwoHundredCutsOfARealSite(t *testing.T) {
 	}
 	generations := realSites(t, 5)
 	store := s3test.Start(t, "gpus")
-	state, err := os.MkdirTemp("/dev/shm", "gpuboard-cut-") // 800 syncs, which take a minute on a busy disk
-	if err != nil {
-		state = t.TempDir()
-	}
-	t.Cleanup(func() { os.RemoveAll(state) })
-	w := &website{t: t, dir: generations[0], state: state, target: "s3://gpus/lab", now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
+	w := &website{t: t, dir: generations[0], state: inMemory(t), target: "s3://gpus/lab", now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
 	w.check(w.copies())
 	random, at := rand.New(rand.NewPCG(cutSeed, 0)), 0
 	for run := range runs {
@@ -88,6 +83,17 @@ func TestTwoHundredCutsOfARealSite(t *testing.T) {
 	}
 }
 
+// inMemory makes a directory where the 800 syncs of this test cost nothing.
+func inMemory(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "gpuboard-cut-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
 // lacking lists what a page needs and a site does not have: styles, scripts, pictures; and pages, of the front page.
 func lacking(site map[string]string, name, content string) (lacks []string) {
 	needs := func(address string) {
@@ -121,7 +127,7 @@ func realSites(t *testing.T, n int) (dirs []string) {
 	t.Helper()
 	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	fleet := demo.NewLarge(1, at, 6)
-	data, state, look := t.TempDir(), t.TempDir(), t.TempDir()
+	data, state, look, sites := t.TempDir(), t.TempDir(), t.TempDir(), inMemory(t)
 	check := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -140,7 +146,7 @@ func realSites(t *testing.T, n int) (dirs []string) {
 			check(os.MkdirAll(filepath.Join(data, "drop", h.Name), 0o755))
 			check(os.WriteFile(filepath.Join(data, "drop", h.Name, "latest.json.gz"), bundle, 0o644))
 		}
-		dir := t.TempDir()
+		dir := filepath.Join(sites, fmt.Sprint(i))
 		gen, err := sitegen.New(sitegen.Options{
 			Data: data, Site: dir, State: state, Templates: look, NoHelp: true, CopyEvery: 5 * time.Minute,
 			Inventory: func(_ context.Context, now time.Time, _ inventory.Known) (inv inventory.Inventory) {
