@@ -239,7 +239,8 @@ func installs(t *testing.T, dpkg, dist, next string) {
 	for _, path := range []string{"/usr/share/man/man1/gpuboard.1.gz", "/usr/share/bash-completion/completions/gpuboard", "/usr/share/zsh/vendor-completions/_gpuboard",
 		"/usr/share/fish/vendor_completions.d/gpuboard.fish", "/usr/lib/systemd/system/gpuboard-node.service", "/var/lib/gpuboard", "/usr/share/doc/gpuboard/gpuboard.cdx.json",
 		"/usr/share/doc/gpuboard/docs/webservers.md", "/usr/share/doc/gpuboard/deploy/nginx/path.conf", "/usr/share/doc/gpuboard/deploy/sshd/limit-drops.sh",
-		"/usr/share/doc/gpuboard/deploy/consul/acl-generator.hcl", "/usr/share/doc/gpuboard/deploy/ansible/tasks/web.yml"} {
+		"/usr/share/doc/gpuboard/deploy/consul/acl-generator.hcl", "/usr/share/doc/gpuboard/deploy/ansible/tasks/web.yml",
+		"/usr/share/doc/gpuboard/deploy/pages/gitlab.yml"} {
 		if _, err := os.Stat(root + path); err != nil {
 			t.Error(err)
 		}
@@ -292,6 +293,9 @@ func installs(t *testing.T, dpkg, dist, next string) {
 // nothing but what the recipe keeps in its cache.
 func TestPagesRecipes(t *testing.T) {
 	need.Time(t, "it runs the program")
+	for _, name := range []string{"git", "curl"} {
+		need.Program(t, name)
+	}
 	program := builtProgram(t)
 	s3test.Start(t, "lab-gpu")
 	releases := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(program))))
