@@ -20,7 +20,7 @@ import (
 
 const (
 	raceBoot = "6b1b36cb-0c62-4d4f-9d1b-0c2f3f4f5a6b"
-	writers  = 4 // of each node: processes that overlap
+	writers  = 3 // of each node: processes that overlap
 )
 
 // push is the spool of one process, which knows one snapshot.

@@ -126,7 +126,7 @@ func lacking(site map[string]string, name, content string) (lacks []string) {
 func realSites(t *testing.T, n int) (dirs []string) {
 	t.Helper()
 	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-	fleet := demo.NewLarge(1, at, 6)
+	fleet := demo.NewLarge(1, at, 4)
 	data, state, look, sites := t.TempDir(), t.TempDir(), t.TempDir(), inMemory(t)
 	check := func(err error) {
 		t.Helper()
@@ -136,7 +136,7 @@ func realSites(t *testing.T, n int) (dirs []string) {
 	}
 	for i := range n {
 		at = at.Add(5 * time.Minute)
-		hosts := fleet.Hosts()[:3+i%3]
+		hosts := fleet.Hosts()[:2+i%3]
 		check(os.WriteFile(filepath.Join(look, "site.css"), fmt.Appendf(nil, ":root { --look: %d }", i), 0o644))
 		for _, h := range hosts {
 			s := fleet.Snapshot(h.Name, at)
