@@ -65,7 +65,7 @@ func (r *readHost) host(generatedAt time.Time) (board.Host, bool) {
 		Note: readText(r.Note), Address: readText(r.Address), Datacenter: readName(r.Datacenter),
 		Check: readName(r.Check), State: board.HostState(r.State), SnapshotAt: readable(r.SnapshotAt),
 		GoneSince: readable(r.GoneSince), Pulled: r.Pulled,
-		Problems:  readProblems(r.Problems),
+		Problems: readProblems(r.Problems),
 	}
 	for _, tag := range r.Tags[:min(len(r.Tags), snapshot.MaxErrors)] {
 		h.Tags = append(h.Tags, readName(tag))
