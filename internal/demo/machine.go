@@ -82,11 +82,12 @@ func (f *Fleet) Machine(dir string, o *collector.Options) {
 	}
 	node := func() snapshot.Node { return f.Snapshot(o.Host, o.Now()).Node }
 	o.Pulled = f.machine(o.Host).pulled
-	o.NvidiaSMI, o.PS = filepath.Join(dir, "nvidia-smi"), filepath.Join(dir, "ps")
+	o.NvidiaSMI, o.AMDSMI, o.PS = filepath.Join(dir, "nvidia-smi"), "", filepath.Join(dir, "ps")
 	o.Journal = filepath.Join(dir, "journalctl")
 	o.Kmsg = filepath.Join(dir, "proc/kmsg") // which it has not, so that the journal is asked
 	o.Roots = hostinfo.Roots{
 		Proc: filepath.Join(dir, "proc"), Etc: filepath.Join(dir, "etc"), Sys: filepath.Join(dir, "sys"),
+		Dev: filepath.Join(dir, "dev"),
 		Usage: func(mount string) (total, used int64, err error) {
 			for _, d := range node().Disks {
 				if d.Mount == mount {
