@@ -31,7 +31,8 @@ func (s *suite) browsed() error {
 // after the page was asked for; 0 for never.
 func painted(b *browser.Browser) float64 {
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if at := browser.Eval[float64](b, `performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0`); at > 0 {
+		if at := browser.Eval[float64](b,
+			`performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0`); at > 0 {
 			return at
 		}
 	}
@@ -90,7 +91,9 @@ func (s *suite) opened(h *harness, f *fleet) error {
 	if hosts := len(f.names); hosts >= 1000 {
 		mostElements = 27_000
 	}
-	s.add(row{id: "W1", what: fmt.Sprintf("first contentful paint of %d hosts, by the clock", len(f.names)), unit: "ms", values: paint, least: true})
+	s.add(
+		row{id: "W1", what: fmt.Sprintf("first contentful paint of %d hosts, by the clock", len(f.names)), unit: "ms",
+			values: paint, least: true})
 	s.add(row{id: "W1", what: "its scripts until it has loaded, by the clock", unit: "ms", values: script, least: true})
 	s.add(row{id: "W1", what: "its elements", values: []float64{elements}, target: mostElements})
 	return nil

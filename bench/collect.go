@@ -30,7 +30,8 @@ func (s *suite) fakeSMI() (path, log string, err error) {
 <used_memory>9000 MiB</used_memory>
 </process_info>
 `, os.Getpid())
-	busy := strings.ReplaceAll(string(idle), "</processes>", process+strings.ReplaceAll(process, fmt.Sprint(os.Getpid()), "1")+"</processes>")
+	busy := strings.ReplaceAll(string(idle), "</processes>",
+		process+strings.ReplaceAll(process, fmt.Sprint(os.Getpid()), "1")+"</processes>")
 	if strings.Count(busy, "<pid>") != 16 {
 		return "", "", fmt.Errorf("the capture has no 8 lists of processes")
 	}
@@ -71,12 +72,14 @@ func (s *suite) oneShot() error {
 	if err != nil {
 		return err
 	}
-	others := []beside{{"the fake nvidia-smi alone", smiAlone}, {"ps alone, of the processes on GPUs", few}, {"ps alone, of all", all}, {"starting gpuboard (version)", version}}
+	others := []beside{{"the fake nvidia-smi alone", smiAlone}, {"ps alone, of the processes on GPUs", few},
+		{"ps alone, of all", all}, {"starting gpuboard (version)", version}}
 	spool := filepath.Join(s.dir, "spool")
 	collect := []string{"collect", "--nvidia-smi", smi, "--spool", spool, "--host", "gpu01"}
 	var list, mib []float64
 	for range s.times(20) {
-		u, _, err := program(nil, s.program, "list", "--nvidia-smi", smi, "--comments", filepath.Join(s.dir, "none.json"))
+		u, _, err := program(nil, s.program, "list", "--nvidia-smi", smi, "--comments",
+			filepath.Join(s.dir, "none.json"))
 		if err != nil {
 			return err
 		}
@@ -90,11 +93,15 @@ func (s *suite) oneShot() error {
 			rivals = append(rivals, rival{"gpustat --json", cost, 0.17})
 		}
 	}
-	s.add(row{id: "L1", what: "gpuboard list beyond nvidia-smi, ps included", unit: "ms", values: list, least: true, rivals: rivals, besides: others[1:3]})
+	s.add(
+		row{id: "L1", what: "gpuboard list beyond nvidia-smi, ps included", unit: "ms", values: list, least: true,
+			rivals: rivals, besides: others[1:3]})
 	return s.with(func(h *harness) error {
 		server := sshtest.Start(h, sshtest.Options{Command: sshtest.LockedDown})
 		to := fmt.Sprintf("sftp://%s@%s/", server.User, server.Addr)
-		once := append([]string{"run", "--once", "--to", to, "--identity", server.Key, "--known-hosts", server.KnownHosts}, collect[1:]...)
+		once := append(
+			[]string{"run", "--once", "--to", to, "--identity", server.Key, "--known-hosts", server.KnownHosts},
+			collect[1:]...)
 		publish := []string{"publish", "--spool", spool, "--host", "gpu01", "--to", to,
 			"--identity", server.Key, "--known-hosts", server.KnownHosts}
 		minimal, err := s.probe(server, smi)
@@ -120,20 +127,29 @@ func (s *suite) oneShot() error {
 				return err
 			}
 			single, probed = append(single, c.ms()), append(probed, d.ms())
-			both, mib, small = append(both, a.ms()+b.ms()), append(mib, float64(max(a.peak, b.peak))/(1<<20)), append(small, float64(d.peak)/(1<<20))
+			both, mib, small = append(both, a.ms()+b.ms()), append(mib,
+				float64(max(a.peak, b.peak))/(1<<20)), append(small, float64(d.peak)/(1<<20))
 		}
 		others, counts := s.copied(h, server, smi, others)
 		probe := "a minimal Go program, the same work and nothing else"
-		s.add(row{id: "C1", what: "gpuboard run --once: collect and publish, fresh connection, all children", unit: "ms", values: single, least: true,
-			rivals: []rival{{probe, slices.Min(probed), 1.7}}, besides: others})
-		s.add(row{id: "C1", what: "gpuboard collect and gpuboard publish, likewise", unit: "ms", values: both, least: true})
-		s.add(row{id: "C1", what: "memory of either", unit: "MiB", values: mib, target: 16, least: true, rivals: []rival{{probe, slices.Min(small), 0}}})
+		s.add(
+			row{id: "C1", what: "gpuboard run --once: collect and publish, fresh connection, all children", unit: "ms",
+				values: single, least: true,
+				rivals: []rival{{probe, slices.Min(probed), 1.7}}, besides: others})
+		s.add(
+			row{id: "C1", what: "gpuboard collect and gpuboard publish, likewise", unit: "ms", values: both,
+				least: true})
+		s.add(
+			row{id: "C1", what: "memory of either", unit: "MiB", values: mib, target: 16, least: true,
+				rivals: []rival{{probe, slices.Min(small), 0}}})
 		n, err := s.programs([]int{3}, append([]string{s.program}, once...))
 		if err != nil {
 			s.note("programs started are not counted: %v", err)
 			return nil
 		}
-		s.add(row{id: "C1", what: "programs started by run --once, itself among them", values: []float64{n}, target: 4, besides: counts})
+		s.add(
+			row{id: "C1", what: "programs started by run --once, itself among them", values: []float64{n}, target: 4,
+				besides: counts})
 		return nil
 	})
 }
@@ -145,7 +161,8 @@ func (s *suite) copied(h *harness, server *sshtest.Server, smi string, others []
 		s.note("scp is not installed: pushes are not compared with it.")
 		return others, nil
 	}
-	cost, err := leastProgram(5, scp, append(sshOptions(server), "-P", fmt.Sprint(server.Port), smi, server.User+"@127.0.0.1:x")...)
+	cost, err := leastProgram(5, scp,
+		append(sshOptions(server), "-P", fmt.Sprint(server.Port), smi, server.User+"@127.0.0.1:x")...)
 	if err != nil {
 		s.note("scp to the same server: %v", err)
 	} else {
@@ -168,7 +185,8 @@ func (s *suite) copied(h *harness, server *sshtest.Server, smi string, others []
 }
 
 func sshOptions(server *sshtest.Server) []string {
-	return []string{"-q", "-i", server.Key, "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes", "-F", "none"}
+	return []string{"-q", "-i", server.Key, "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
+		"-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes", "-F", "none"}
 }
 
 // loop is gpuboard run with its connection kept, without and with many more
@@ -189,8 +207,10 @@ func (s *suite) loop() error {
 			return err
 		}
 		keeps := func() *exec.Cmd {
-			return exec.Command(s.program, "run", "--every", "2s", "--host", "gpu01", "--nvidia-smi", smi, "--spool", filepath.Join(s.dir, "spool-loop"),
-				"--to", fmt.Sprintf("sftp://%s@%s/", server.User, server.Addr), "--identity", server.Key, "--known-hosts", server.KnownHosts)
+			return exec.Command(s.program, "run", "--every", "2s", "--host", "gpu01", "--nvidia-smi", smi, "--spool",
+				filepath.Join(s.dir, "spool-loop"),
+				"--to", fmt.Sprintf("sftp://%s@%s/", server.User, server.Addr), "--identity", server.Key,
+				"--known-hosts", server.KnownHosts)
 		}
 		few, err := s.runs(keeps(), log)
 		if err != nil {
@@ -205,7 +225,8 @@ func (s *suite) loop() error {
 			return err
 		}
 		plain := sshtest.Start(h, sshtest.Options{})
-		besides := []beside{{"the fake nvidia-smi alone", smiAlone}, {"ps alone, of the processes on GPUs", one}, {"ps alone, of all", all}}
+		besides := []beside{{"the fake nvidia-smi alone", smiAlone}, {"ps alone, of the processes on GPUs", one},
+			{"ps alone, of all", all}}
 		if cost, err := s.keptSCP(h, plain, smi); err != nil {
 			s.note("scp beside C2: %v", err)
 		} else {
@@ -223,12 +244,21 @@ func (s *suite) loop() error {
 			return cost
 		}
 		before := scripted()
-		s.add(row{id: "C2", what: "one cycle of gpuboard run, connection kept, its children included", unit: "ms", values: []float64{few.ms},
-			rivals:  []rival{{"a minimal Go program that keeps its connection, in place of an exporter", probed.ms, 1.3}},
-			besides: besides})
-		s.add(row{id: "C2", what: "what of it is its own, without children", unit: "ms", values: []float64{few.self}, besides: []beside{{"the minimal Go program's", probed.self}}})
-		s.add(row{id: "C2", what: "its resident memory, with what it has read of its own file", unit: "MiB", values: []float64{few.mib}, target: 16, besides: []beside{{"the minimal Go program's", probed.mib}}})
-		s.add(row{id: "C2", what: "what of that no file backs", unit: "MiB", values: []float64{few.own}, besides: []beside{{"the minimal Go program's", probed.own}}})
+		s.add(
+			row{id: "C2", what: "one cycle of gpuboard run, connection kept, its children included", unit: "ms",
+				values: []float64{few.ms},
+				rivals: []rival{{"a minimal Go program that keeps its connection, in place of an exporter", probed.ms,
+					1.3}},
+				besides: besides})
+		s.add(
+			row{id: "C2", what: "what of it is its own, without children", unit: "ms", values: []float64{few.self},
+				besides: []beside{{"the minimal Go program's", probed.self}}})
+		s.add(
+			row{id: "C2", what: "its resident memory, with what it has read of its own file", unit: "MiB",
+				values: []float64{few.mib}, target: 16, besides: []beside{{"the minimal Go program's", probed.mib}}})
+		s.add(
+			row{id: "C2", what: "what of that no file backs", unit: "MiB", values: []float64{few.own},
+				besides: []beside{{"the minimal Go program's", probed.own}}})
 		for range 1000 {
 			sleeper := exec.Command("sleep", "600")
 			if err := sleeper.Start(); err != nil {
@@ -247,9 +277,12 @@ func (s *suite) loop() error {
 		if err != nil {
 			return err
 		}
-		s.add(row{id: "C3", what: "what 1,000 more processes add to a cycle, ps included", unit: "ms more", values: []float64{max(0, many.ms-few.ms)},
-			rivals:  []rival{{"a shell script with scp, likewise", max(0, scripted()-before), 0.02}},
-			besides: []beside{{"ps alone, of all, with them", all}, {"ps alone, of the processes on GPUs, with them", one}, {"a cycle, with them", many.ms}}})
+		s.add(
+			row{id: "C3", what: "what 1,000 more processes add to a cycle, ps included", unit: "ms more",
+				values: []float64{max(0, many.ms-few.ms)},
+				rivals: []rival{{"a shell script with scp, likewise", max(0, scripted()-before), 0.02}},
+				besides: []beside{{"ps alone, of all, with them", all},
+					{"ps alone, of the processes on GPUs, with them", one}, {"a cycle, with them", many.ms}}})
 		return nil
 	})
 }
@@ -288,7 +321,8 @@ func (s *suite) runs(cmd *exec.Cmd, log string) (looped, error) {
 	}
 	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 / float64(last-first) }
 	mine := each(selfThen - self)
-	return looped{mine + each(childrenThen-children), mine, float64(peak(pid)) / (1 << 20), float64(inStatus(pid, "RssAnon:")) / (1 << 20)}, nil
+	return looped{mine + each(childrenThen-children), mine, float64(peak(pid)) / (1 << 20),
+		float64(inStatus(pid, "RssAnon:")) / (1 << 20)}, nil
 }
 
 // started counts the starts of the fake nvidia-smi.

@@ -106,7 +106,8 @@ func (f *fleet) pushAfter(wait time.Duration, names []string) error {
 		if err := os.WriteFile(f.path("data", "drop", name, ".new"), raw, 0o644); err != nil {
 			return err
 		}
-		if err := os.Rename(f.path("data", "drop", name, ".new"), f.path("data", "drop", name, "latest.json.gz")); err != nil {
+		if err := os.Rename(f.path("data", "drop", name, ".new"),
+			f.path("data", "drop", name, "latest.json.gz")); err != nil {
 			return err
 		}
 	}

@@ -119,7 +119,8 @@ func floors(f *fleet) (rivals []rival, besides []beside, err error) {
 		return nil, nil, err
 	}
 	emptied, err := least(3, func() error {
-		return errors.Join(f.read(), same.write(func(path string, content []byte) error { return os.WriteFile(path, content, 0o644) }))
+		return errors.Join(f.read(),
+			same.write(func(path string, content []byte) error { return os.WriteFile(path, content, 0o644) }))
 	})
 	if err != nil {
 		return nil, nil, err
@@ -137,7 +138,9 @@ func floors(f *fleet) (rivals []rival, besides []beside, err error) {
 		return nil, nil, err
 	}
 	return []rival{{"reading the inputs and writing a page for each host in place, 7.8 KB and no more", floor, 0}},
-		[]beside{{"reading the inputs and writing the same bytes in place", inPlace}, {"likewise, each file emptied first", emptied}, {"compress/gzip of the same files", packs[0]}, {"klauspost/compress/gzip of them", packs[1]}, {"bare html/template, one table a host", template}}, nil
+		[]beside{{"reading the inputs and writing the same bytes in place", inPlace},
+			{"likewise, each file emptied first", emptied}, {"compress/gzip of the same files", packs[0]},
+			{"klauspost/compress/gzip of them", packs[1]}, {"bare html/template, one table a host", template}}, nil
 }
 
 // A packer is a gzip.Writer of either library.

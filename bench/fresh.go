@@ -113,10 +113,13 @@ func (s *suite) freshWith(h *harness, c freshCase) error {
 	what := fmt.Sprintf("from a change on a GPU to board.json, %d hosts, %s, defaults, by the clock",
 		c.others+measuredNodes, c.generator)
 	s.add(row{id: "F1", what: what, unit: "s", values: seconds, target: c.median})
-	s.add(row{id: "F1", what: "the longest of them", unit: "s", values: []float64{slices.Max(seconds)}, target: c.longest})
+	s.add(
+		row{id: "F1", what: "the longest of them", unit: "s", values: []float64{slices.Max(seconds)},
+			target: c.longest})
 	if watch != nil {
 		share := 100 * spent(watch.Process.Pid).Seconds() / time.Since(began).Seconds()
-		s.add(row{id: "F1", what: "the generator's share of a processor meanwhile", unit: "%", values: []float64{share}})
+		s.add(
+			row{id: "F1", what: "the generator's share of a processor meanwhile", unit: "%", values: []float64{share}})
 		mib := float64(peak(watch.Process.Pid)) / (1 << 20)
 		s.add(row{id: "F1", what: "its memory at the most", unit: "MiB", values: []float64{mib}})
 	}
@@ -233,8 +236,10 @@ func (s *suite) newMeasuredNode(h *harness, f *fleet, server *sshtest.Server, na
 	if err := os.MkdirAll(drop, 0o755); err != nil {
 		return nil, err
 	}
-	h.background(exec.Command(s.program, "run", "--host", name, "--nvidia-smi", own, "--spool", filepath.Join(dir, "spool"),
-		"--to", fmt.Sprintf("sftp://%s@%s%s", server.User, server.Addr, drop), "--identity", server.Key, "--known-hosts", server.KnownHosts))
+	h.background(
+		exec.Command(s.program, "run", "--host", name, "--nvidia-smi", own, "--spool", filepath.Join(dir, "spool"),
+			"--to", fmt.Sprintf("sftp://%s@%s%s", server.User, server.Addr, drop), "--identity", server.Key,
+			"--known-hosts", server.KnownHosts))
 	return n, nil
 }
 

@@ -74,12 +74,19 @@ func (s *suite) cycles() error {
 	if err != nil {
 		return err
 	}
-	s.add(row{id: "G1", what: fmt.Sprintf("a generation by the loop, all of %d hosts with news", hosts), unit: "ms", values: append([]float64(nil), all[3:]...), least: true, rivals: rivals, besides: besides})
+	s.add(
+		row{id: "G1", what: fmt.Sprintf("a generation by the loop, all of %d hosts with news", hosts), unit: "ms",
+			values: append([]float64(nil), all[3:]...), least: true, rivals: rivals, besides: besides})
 	s.add(row{id: "G1", what: "files it writes", values: []float64{float64(files)}, target: 5300 * scale})
-	s.add(row{id: "G1", what: "bytes it writes", unit: "MB", values: []float64{float64(size) / 1e6}, target: 70 * scale})
-	s.add(row{id: "G5", what: "the last cycle in a row against the 4th", unit: "times", values: []float64{all[len(all)-1] / all[3]}, target: 1.2,
-		besides: []beside{{"temporary files and renames, a page for each host, likewise", lastRenamed}}})
-	s.add(row{id: "G1", what: fmt.Sprintf("for comparison: %d pages of 7.8 KB, temporary files and renames", hosts+2), unit: "ms", values: renamed, least: true, besides: ways})
+	s.add(
+		row{id: "G1", what: "bytes it writes", unit: "MB", values: []float64{float64(size) / 1e6}, target: 70 * scale})
+	s.add(
+		row{id: "G5", what: "the last cycle in a row against the 4th", unit: "times",
+			values: []float64{all[len(all)-1] / all[3]}, target: 1.2,
+			besides: []beside{{"temporary files and renames, a page for each host, likewise", lastRenamed}}})
+	s.add(
+		row{id: "G1", what: fmt.Sprintf("for comparison: %d pages of 7.8 KB, temporary files and renames", hosts+2),
+			unit: "ms", values: renamed, least: true, besides: ways})
 	return nil
 }
 
@@ -105,7 +112,8 @@ var profileGroups = map[string]string{
 // profiled notes where the time of a profile goes. A function that the profile does not have is an error: it was
 // renamed, or its work has gone elsewhere.
 func (s *suite) profiled(path string) error {
-	_, out, err := program(nil, "go", "tool", "pprof", "-top", "-cum", "-nodecount=100000", "-nodefraction=0", "-edgefraction=0", path)
+	_, out, err := program(nil, "go", "tool", "pprof", "-top", "-cum", "-nodecount=100000", "-nodefraction=0",
+		"-edgefraction=0", path)
 	if err != nil {
 		return fmt.Errorf("reading the profile: %w", err)
 	}
@@ -122,7 +130,8 @@ func (s *suite) profiled(path string) error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("the profile has none of %s: name what does their work now", strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
+		return fmt.Errorf("the profile has none of %s: name what does their work now",
+			strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
 	}
 	slices.Sort(parts)
 	s.note("A cycle where every host has news, by its profile (of all samples): %s.", strings.Join(parts, ", "))

@@ -98,7 +98,8 @@ func speedTable(before, after []machineSpeed) string {
 		return number(ms[0]) + ", " + number(ms[len(ms)/2])
 	}
 	var b strings.Builder
-	b.WriteString("How fast this machine was, by work that is the same in every report; ms, least and median of 7. Compare\nthe rows of two reports in the ratio of these.\n\n| fixed work | when it began | when it ended |\n|---|---:|---:|\n")
+	b.WriteString(
+		"How fast this machine was, by work that is the same in every report; ms, least and median of 7. Compare\nthe rows of two reports in the ratio of these.\n\n| fixed work | when it began | when it ended |\n|---|---:|---:|\n")
 	for n, p := range before {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", cell(p.what), told(before, n), told(after, n))
 	}

@@ -89,7 +89,8 @@ func main() {
 	if err != nil {
 		memory = filepath.Join(dir, "memory")
 	}
-	s := &suite{dir: dir, memory: memory, busy: busy(), remarks: filepath.Join("bench", "NOTES.md"), quick: *quick, program: *program, fleets: map[int]*fleet{}, nodes: *nodes, lasts: *lasts}
+	s := &suite{dir: dir, memory: memory, busy: busy(), remarks: filepath.Join("bench", "NOTES.md"), quick: *quick,
+		program: *program, fleets: map[int]*fleet{}, nodes: *nodes, lasts: *lasts}
 	if *only != "" {
 		s.only = strings.Split(strings.ToUpper(*only), ",")
 	}
@@ -134,11 +135,14 @@ func (s *suite) run() error {
 	}
 	s.program = program
 	parts := []part{
-		{ids: "C1 L1", take: (*suite).oneShot}, {ids: "C2 C3", take: (*suite).loop}, {ids: "P1 P2 P3", take: (*suite).pushes},
+		{ids: "C1 L1", take: (*suite).oneShot}, {ids: "C2 C3", take: (*suite).loop},
+		{ids: "P1 P2 P3", take: (*suite).pushes},
 		{ids: "F1", take: (*suite).freshness},
-		{ids: "G1 G5", take: (*suite).cycles}, {ids: "G2 G4", take: (*suite).processes}, {ids: "G3", take: (*suite).growth}, {ids: "G6", take: (*suite).worst},
+		{ids: "G1 G5", take: (*suite).cycles}, {ids: "G2 G4", take: (*suite).processes},
+		{ids: "G3", take: (*suite).growth}, {ids: "G6", take: (*suite).worst},
 		{ids: "W1", take: (*suite).weights}, {ids: "W1", take: (*suite).browsed}, {ids: "S1", take: (*suite).views},
-		{ids: "H1", take: (*suite).historyBytes}, {ids: "H2", take: (*suite).historyIngest}, {ids: "H3", take: (*suite).historyCharts},
+		{ids: "H1", take: (*suite).historyBytes}, {ids: "H2", take: (*suite).historyIngest},
+		{ids: "H3", take: (*suite).historyCharts},
 		{ids: "F1-1000", take: (*suite).freshnessOfMany, named: true},
 		{ids: "P3-HOUR", take: (*suite).hour, named: true},
 		{ids: "PAGE-HOUR", take: (*suite).pageHour, named: true},
@@ -149,10 +153,12 @@ func (s *suite) run() error {
 	began := time.Now()
 	for n, p := range parts {
 		ids := strings.Fields(p.ids)
-		if (len(s.only) > 0 || p.named) && !slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(s.only, id) }) {
+		if (len(s.only) > 0 || p.named) &&
+			!slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(s.only, id) }) {
 			continue
 		}
-		say("[%d/%d, after %s] measuring %s", n+1, len(parts), time.Since(began).Round(time.Second), strings.Join(ids, ", "))
+		say("[%d/%d, after %s] measuring %s", n+1, len(parts), time.Since(began).Round(time.Second),
+			strings.Join(ids, ", "))
 		start := time.Now()
 		// One measure that cannot be taken must not cost the others.
 		if err := p.take(s); err != nil {

@@ -78,7 +78,8 @@ func (m *movingSite) kill() {
 
 // serve starts the web server and the proxy before it, which says to it who asks.
 func (m *movingSite) serve() error {
-	cmd := exec.Command(m.s.program, "serve", "--listen", "127.0.0.1:0", "--site", m.f.site(), "--data", m.f.path("data"),
+	cmd := exec.Command(m.s.program, "serve", "--listen", "127.0.0.1:0", "--site", m.f.site(), "--data",
+		m.f.path("data"),
 		"--state", m.f.path("state"), "--timezone", "UTC", "--booking", "--auth-header", "X-Remote-User")
 	said, err := cmd.StderrPipe()
 	if err != nil {

@@ -304,16 +304,19 @@ func (p *pageHour) reportPages(add func(what, unit string, target float64, value
 		renewals = append(renewals, number(`hour.renewals`))
 		loads = append(loads, number(`hour.largestShift(0, hour.begun)`))
 		shifts = append(shifts, number(`hour.largestShift(hour.begun, Infinity)`))
-		sums = append(sums, number(`hour.shifts.reduce((sum, { at, value }) => sum + (at > hour.begun ? value : 0), 0)`))
+		sums = append(sums,
+			number(`hour.shifts.reduce((sum, { at, value }) => sum + (at > hour.begun ? value : 0), 0)`))
 		for _, kind := range []string{"renewal", "typed", "cleared"} {
 			if r.name == "watcher" {
 				continue // half of its renewals are of the whole page
 			}
-			tasks[kind] = append(tasks[kind], browser.Eval[[]float64](r.Browser, fmt.Sprintf("hour.durations(%q)", kind))...)
+			tasks[kind] = append(tasks[kind],
+				browser.Eval[[]float64](r.Browser, fmt.Sprintf("hour.durations(%q)", kind))...)
 		}
 		if shifts[len(shifts)-1] > 0.001 {
 			p.note("page-hour, %d hosts, %s: shifts %s", p.nodes, r.name,
-				r.Value(`JSON.stringify(hour.shifts.filter(({ at }) => at > hour.begun).sort((a, b) => b.value - a.value).slice(0, 5))`))
+				r.Value(
+					`JSON.stringify(hour.shifts.filter(({ at }) => at > hour.begun).sort((a, b) => b.value - a.value).slice(0, 5))`))
 		}
 	}
 	add("renewals of each page", "", 0, renewals...)
@@ -324,7 +327,8 @@ func (p *pageHour) reportPages(add func(what, unit string, target float64, value
 	add("layout shift (CLS) of each page while it loads", "", 0.01, loads...)
 	add("after that, the largest of a page", "", 0.01, slices.Max(shifts))
 	add("the sum of all shifts in that time, of each page", "", 0, sums...)
-	for kind, what := range map[string]string{"renewal": "but typing", "typed": "after a letter", "cleared": "after clearing the search"} {
+	for kind, what := range map[string]string{"renewal": "but typing", "typed": "after a letter",
+		"cleared": "after clearing the search"} {
 		add("tasks of 50 ms and more, "+what, "ms", 0, tasks[kind]...)
 		if len(tasks[kind]) > 0 {
 			most := map[string]float64{"renewal": 120, "typed": 100, "cleared": 100}[kind]

@@ -25,15 +25,19 @@ func tick(r *rand.Rand, hosts int, seq uint64, at time.Time) []history.Batch {
 		s := snapshot.Sample{Seq: seq, At: at.Add(time.Duration(r.IntN(50)) * time.Millisecond)}
 		for gpu := range 8 {
 			utilization, memory, temperature, power := 0, int64(4), 31, 61.5+float64(r.IntN(8))/10
-			g := snapshot.GPUSample{Index: gpu, UUID: fmt.Sprintf("GPU-%08x-0000-0000-0000-%012x", host, gpu), Users: []snapshot.UserMemory{}}
+			g := snapshot.GPUSample{Index: gpu, UUID: fmt.Sprintf("GPU-%08x-0000-0000-0000-%012x", host, gpu),
+				Users: []snapshot.UserMemory{}}
 			if (host+gpu)%2 == 0 {
-				utilization, memory, temperature, power = 88+r.IntN(12), 20000+100*int64((host*7+gpu)%50), 64+r.IntN(2), 380+r.Float64()*30
-				g.Users = append(g.Users, snapshot.UserMemory{User: fmt.Sprintf("user%02d", (host+gpu/2)%40), Memory: memory})
+				utilization, memory, temperature, power = 88+r.IntN(12), 20000+100*int64((host*7+gpu)%50), 64+
+					r.IntN(2), 380+r.Float64()*30
+				g.Users = append(g.Users,
+					snapshot.UserMemory{User: fmt.Sprintf("user%02d", (host+gpu/2)%40), Memory: memory})
 			}
 			g.Utilization, g.MemoryUsed, g.Temperature, g.Power = &utilization, &memory, &temperature, &power
 			s.GPUs = append(s.GPUs, g)
 		}
-		out[host] = history.Batch{Host: fmt.Sprintf("gpu%04d", host), Boot: fmt.Sprintf("boot-%d", host), Samples: []snapshot.Sample{s}}
+		out[host] = history.Batch{Host: fmt.Sprintf("gpu%04d", host), Boot: fmt.Sprintf("boot-%d", host),
+			Samples: []snapshot.Sample{s}}
 	}
 	return out
 }
@@ -97,7 +101,10 @@ func (s *suite) historyBytes() error {
 		return err
 	}
 	values := float64(hosts * ticks * 8 * 6)
-	s.add(row{id: "H1", what: fmt.Sprintf("the file of %d hosts' samples, roll-ups and indexes included", hosts), unit: "bytes a value", values: []float64{float64(info.Size()) / values}, target: 0.35, rivals: rivals, besides: besides})
+	s.add(
+		row{id: "H1", what: fmt.Sprintf("the file of %d hosts' samples, roll-ups and indexes included", hosts),
+			unit: "bytes a value", values: []float64{float64(info.Size()) / values}, target: 0.35, rivals: rivals,
+			besides: besides})
 	return nil
 }
 
@@ -153,11 +160,15 @@ func (s *suite) historyIngest() error {
 			return err
 		}
 		s.rrdFetch, s.rrdGraph = fetch, graph
-		besides = []beside{{"rrdtool update of one host, a process", update}, {fmt.Sprintf("as many for %d hosts", hosts), update * float64(hosts)}}
+		besides = []beside{{"rrdtool update of one host, a process", update},
+			{fmt.Sprintf("as many for %d hosts", hosts), update * float64(hosts)}}
 	}
-	s.add(row{id: "H2", what: fmt.Sprintf("one tick of %d hosts, mean of %d", hosts, len(ms)), unit: "ms", values: []float64{mean},
-		rivals:  []rival{{"rows of SQLite, one for each GPU", inRows / count, 0.56}, {"appending them to a file as JSON", appended / count, 0}},
-		besides: besides})
+	s.add(
+		row{id: "H2", what: fmt.Sprintf("one tick of %d hosts, mean of %d", hosts, len(ms)), unit: "ms",
+			values: []float64{mean},
+			rivals: []rival{{"rows of SQLite, one for each GPU", inRows / count, 0.56},
+				{"appending them to a file as JSON", appended / count, 0}},
+			besides: besides})
 	return nil
 }
 
@@ -211,11 +222,13 @@ func (s *suite) historyCharts() error {
 		name         string
 		length, step time.Duration
 		asked        float64 // of a day of the same host from rows of SQLite
-	}{{"24 h", 24 * time.Hour, 5 * time.Minute, 0.03}, {"30 d", 30 * 24 * time.Hour, time.Hour, 0.17}, {"1 y", 365 * 24 * time.Hour, 24 * time.Hour, 1.8}} {
+	}{{"24 h", 24 * time.Hour, 5 * time.Minute, 0.03}, {"30 d", 30 * 24 * time.Hour, time.Hour, 0.17}, {"1 y",
+		365 * 24 * time.Hour, 24 * time.Hour, 1.8}} {
 		var ms []float64
 		for range s.times(12) {
 			u, err := mine(func() error {
-				_, _, err := store.HostMeans(ctx, "gpu0000", history.Steps(at.Add(-q.length), at, q.step), history.Utilization)
+				_, _, err := store.HostMeans(ctx, "gpu0000", history.Steps(at.Add(-q.length), at, q.step),
+					history.Utilization)
 				return err
 			})
 			if err != nil {
@@ -237,7 +250,8 @@ func (s *suite) days(ctx context.Context, o *others, to time.Time) (float64, []b
 		return 0, nil, err
 	}
 	defer dec.Close()
-	rows, err := least(s.times(12), func() error { _, err := o.rows.series(ctx, 0, to.Add(-day), to, step); return err })
+	rows, err := least(s.times(12),
+		func() error { _, err := o.rows.series(ctx, 0, to.Add(-day), to, step); return err })
 	if err != nil {
 		return 0, nil, err
 	}

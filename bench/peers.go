@@ -36,7 +36,8 @@ func (s *suite) rrd() (update, fetch, graph float64, err error) {
 	for n := range series {
 		create = append(create, fmt.Sprintf("DS:v%d:GAUGE:60:0:U", n))
 	}
-	create = append(create, fmt.Sprintf("RRA:AVERAGE:0.5:1:%d", 7*day/step), fmt.Sprintf("RRA:AVERAGE:0.5:15:%d", 35*day/300), fmt.Sprintf("RRA:AVERAGE:0.5:180:%d", 400*24))
+	create = append(create, fmt.Sprintf("RRA:AVERAGE:0.5:1:%d", 7*day/step),
+		fmt.Sprintf("RRA:AVERAGE:0.5:15:%d", 35*day/300), fmt.Sprintf("RRA:AVERAGE:0.5:180:%d", 400*24))
 	if _, _, err := program(nil, rrdtool, create...); err != nil {
 		return 0, 0, 0, err
 	}
@@ -63,11 +64,13 @@ func (s *suite) rrd() (update, fetch, graph float64, err error) {
 			update = u.ms()
 		}
 	}
-	fetch, err = leastProgram(9, rrdtool, "fetch", file, "AVERAGE", "--start", fmt.Sprint(at-day), "--end", fmt.Sprint(at), "--resolution", "300")
+	fetch, err = leastProgram(9, rrdtool, "fetch", file, "AVERAGE", "--start", fmt.Sprint(at-day), "--end",
+		fmt.Sprint(at), "--resolution", "300")
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	graph, err = leastProgram(5, rrdtool, "graph", filepath.Join(s.dir, "host.png"), "--start", fmt.Sprint(at-day), "--end", fmt.Sprint(at), "DEF:v="+file+":v0:AVERAGE", "LINE1:v#000000:v")
+	graph, err = leastProgram(5, rrdtool, "graph", filepath.Join(s.dir, "host.png"), "--start", fmt.Sprint(at-day),
+		"--end", fmt.Sprint(at), "DEF:v="+file+":v0:AVERAGE", "LINE1:v#000000:v")
 	return update, fetch, graph, err
 }
 
@@ -118,7 +121,8 @@ func (s *suite) hugos(f *fleet) (hugoCosts, error) {
 			if g.MemoryUsed != nil {
 				used = *g.MemoryUsed
 			}
-			fmt.Fprintf(&page, `{"index": %d, "name": %q, "used": %d, "utilization": %d, "user": "user%02d"}`, g.Index, g.Name, used, i, i)
+			fmt.Fprintf(&page, `{"index": %d, "name": %q, "used": %d, "utilization": %d, "user": "user%02d"}`, g.Index,
+				g.Name, used, i, i)
 		}
 		page.WriteString("]}\n")
 		files["content/hosts/"+name+".md"] = page.String()

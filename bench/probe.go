@@ -36,7 +36,9 @@ func (s *suite) probe(server *sshtest.Server, smi string, more ...string) ([]str
 		}
 		s.leastProbe = path
 	}
-	return append([]string{s.leastProbe, "-smi", smi, "-to", server.Addr, "-user", server.User, "-key", server.Key, "-known-hosts", server.KnownHosts}, more...), nil
+	return append(
+		[]string{s.leastProbe, "-smi", smi, "-to", server.Addr, "-user", server.User, "-key", server.Key,
+			"-known-hosts", server.KnownHosts}, more...), nil
 }
 
 // script is a shell script of the kind that nodes ran before there was gpuboard:
@@ -67,14 +69,17 @@ func (s *suite) scripted(server *sshtest.Server, smi string) ([]string, error) {
 		return nil, err
 	}
 	args := append([]string{path, smi, filepath.Join(s.dir, "scripted")}, sshOptions(server)...)
-	return append(args, "-P", fmt.Sprint(server.Port), "gpus", "processes", "users", "disks", "memory", "load", server.User+"@127.0.0.1:"), nil
+	return append(args, "-P", fmt.Sprint(server.Port), "gpus", "processes", "users", "disks", "memory", "load",
+		server.User+"@127.0.0.1:"), nil
 }
 
 // keptSCP is what scp costs a node, in ms, over a connection that ssh keeps.
 func (s *suite) keptSCP(h *harness, server *sshtest.Server, file string) (float64, error) {
 	control := filepath.Join(s.dir, "control")
 	at := append(sshOptions(server), "-o", "ControlPath="+control)
-	master := exec.Command("ssh", append(append([]string{}, at...), "-p", fmt.Sprint(server.Port), "-o", "ControlMaster=yes", "-N", server.User+"@127.0.0.1")...)
+	master := exec.Command("ssh",
+		append(append([]string{}, at...), "-p", fmt.Sprint(server.Port), "-o", "ControlMaster=yes", "-N",
+			server.User+"@127.0.0.1")...)
 	if err := master.Start(); err != nil {
 		return 0, err
 	}
@@ -101,7 +106,9 @@ func (s *suite) programs(fine []int, command []string) (float64, error) {
 		return 0, err
 	}
 	trace := filepath.Join(s.dir, "trace")
-	if _, _, err := program(fine, strace, append([]string{"-f", "-qq", "-e", "trace=execve", "-e", "signal=none", "-o", trace}, command...)...); err != nil {
+	if _, _, err := program(fine, strace,
+		append([]string{"-f", "-qq", "-e", "trace=execve", "-e", "signal=none", "-o", trace},
+			command...)...); err != nil {
 		return 0, err
 	}
 	out, err := os.ReadFile(trace)
@@ -112,7 +119,8 @@ func (s *suite) programs(fine []int, command []string) (float64, error) {
 func executed(trace string) int {
 	pids := map[string]bool{}
 	for line := range strings.Lines(trace) {
-		if pid, rest, _ := strings.Cut(line, " "); strings.Contains(rest, "execve") && strings.HasSuffix(strings.TrimSpace(rest), "= 0") {
+		if pid, rest, _ := strings.Cut(line, " "); strings.Contains(rest, "execve") &&
+			strings.HasSuffix(strings.TrimSpace(rest), "= 0") {
 			pids[pid] = true
 		}
 	}

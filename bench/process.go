@@ -14,7 +14,10 @@ func (s *suite) generate(f *fleet) (use, error) {
 
 // cron runs the program once, as cron would.
 func (s *suite) cron(f *fleet, more ...string) (use, error) {
-	u, _, err := program([]int{3}, s.program, append([]string{"generate", "--data", f.path("data"), "--site", f.site(), "--state", f.path("state"), "--timezone", "UTC"}, more...)...)
+	u, _, err := program([]int{3}, s.program,
+		append(
+			[]string{"generate", "--data", f.path("data"), "--site", f.site(), "--state", f.path("state"), "--timezone",
+				"UTC"}, more...)...)
 	return u, err
 }
 
@@ -48,15 +51,19 @@ func (s *suite) processes() error {
 				ms, mib = append(ms, u.ms()), append(mib, float64(u.peak)/(1<<20))
 			}
 		}
-		what := row{id: "G2", what: fmt.Sprintf("gpuboard generate, a process for each generation, %d hosts, all with news", size.hosts), unit: "ms", values: ms, least: true,
+		what := row{id: "G2",
+			what: fmt.Sprintf("gpuboard generate, a process for each generation, %d hosts, all with news", size.hosts),
+			unit: "ms", values: ms, least: true,
 			rivals: []rival{{"starting gpuboard (version)", started, size.asked}}}
-		memory := row{id: "G4", what: fmt.Sprintf("its memory, %d hosts", size.hosts), unit: "MiB", values: mib, least: true}
+		memory := row{id: "G4", what: fmt.Sprintf("its memory, %d hosts", size.hosts), unit: "MiB", values: mib,
+			least: true}
 		if size.hosts == s.big() {
 			hugo, err := s.hugos(f)
 			if err != nil {
 				return err
 			}
-			what.rivals, memory.besides = append(what.rivals, rival{"hugo", hugo.cold, 2.5}), []beside{{"hugo's", hugo.mib}}
+			what.rivals, memory.besides = append(what.rivals,
+				rival{"hugo", hugo.cold, 2.5}), []beside{{"hugo's", hugo.mib}}
 			memory.target = 200
 		}
 		s.add(what)
@@ -136,8 +143,11 @@ func (s *suite) growth() error {
 			for n := range few {
 				ratios = append(ratios, many[n]/few[n])
 			}
-			s.add(row{id: "G3", what: fmt.Sprintf("%s, from %d to %d hosts (at least %s and %s %s)", what.name, sizes[i-1], sizes[i], number(slices.Min(few)), number(slices.Min(many)), what.unit),
-				unit: "times", values: ratios, target: what.target})
+			s.add(
+				row{id: "G3",
+					what: fmt.Sprintf("%s, from %d to %d hosts (at least %s and %s %s)", what.name, sizes[i-1],
+						sizes[i], number(slices.Min(few)), number(slices.Min(many)), what.unit),
+					unit: "times", values: ratios, target: what.target})
 		}
 	}
 	largest := len(sizes) - 1

@@ -49,7 +49,8 @@ func (s *suite) pushes() error {
 		if err != nil {
 			return err
 		}
-		o := publisher.Options{Target: target, Host: "gpu01", Keep: true, Identity: []string{server.Key}, KnownHosts: []string{hosts}, StateDir: filepath.Join(s.dir, "pushes")}
+		o := publisher.Options{Target: target, Host: "gpu01", Keep: true, Identity: []string{server.Key},
+			KnownHosts: []string{hosts}, StateDir: filepath.Join(s.dir, "pushes")}
 		plain := sshtest.Start(h, sshtest.Options{}) // scp asks for more than a node may
 		scp := s.scp(plain, sshtest.NewProxy(h, plain.Addr), bundle)
 		if err := s.kept(o, proxy, server, one(bundle), scp); err != nil {
@@ -68,7 +69,9 @@ func rewriteKnown(server *sshtest.Server, proxy *sshtest.Proxy, file string) err
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, []byte(strings.ReplaceAll(string(known), fmt.Sprintf("]:%d ", server.Port), fmt.Sprintf("]:%d ", proxy.Port))), 0o600)
+	return os.WriteFile(file,
+		[]byte(strings.ReplaceAll(string(known), fmt.Sprintf("]:%d ", server.Port), fmt.Sprintf("]:%d ", proxy.Port))),
+		0o600)
 }
 
 // A toll is what pushes cost a server and the line, each.
@@ -94,7 +97,8 @@ func sessions(server *sshtest.Server, proxy *sshtest.Proxy, push func() error) (
 	}
 	_, after := reaped(server.PID())
 	up, down, round := proxy.Counted()
-	return toll{float64((after - before).Microseconds()) / 1000 / batch, float64(round) / batch, float64(up) / batch / 1024, float64(up+down) / batch / 1024}, nil
+	return toll{float64((after - before).Microseconds()) / 1000 / batch, float64(round) / batch,
+		float64(up) / batch / 1024, float64(up+down) / batch / 1024}, nil
 }
 
 // scp is what it costs to bring the same bytes by scp; nothing where it cannot.
@@ -148,8 +152,12 @@ func (s *suite) kept(o publisher.Options, proxy *sshtest.Proxy, server *sshtest.
 		bytes, _, round := proxy.Counted()
 		turns, up = append(turns, float64(round)/each), append(up, float64(bytes)/each/1024)
 	}
-	s.add(row{id: "P1", what: "a push of 8 GPUs over a kept connection, on the server", unit: "ms", values: ms, least: true, rivals: []rival{{"scp of the same bytes", scp.ms, 0.03}}})
-	s.add(row{id: "P1", what: "its round trips", unit: "", values: turns, target: 6, besides: []beside{{"scp", scp.turns}}})
+	s.add(
+		row{id: "P1", what: "a push of 8 GPUs over a kept connection, on the server", unit: "ms", values: ms,
+			least: true, rivals: []rival{{"scp of the same bytes", scp.ms, 0.03}}})
+	s.add(
+		row{id: "P1", what: "its round trips", unit: "", values: turns, target: 6,
+			besides: []beside{{"scp", scp.turns}}})
 	s.add(row{id: "P1", what: "its bytes up", unit: "KiB", values: up, target: 4, besides: []beside{{"scp", scp.up}}})
 	return nil
 }
@@ -164,8 +172,10 @@ func (s *suite) received(h *harness, host string, o publisher.Options, proxy *ss
 		return err
 	}
 	ours := o
-	ours.Identity, ours.KnownHosts, ours.StateDir = []string{filepath.Join(keys, host)}, []string{filepath.Join(state, "known_hosts")}, filepath.Join(state, "pushes")
-	if ours.Target, err = publisher.ParseTarget(fmt.Sprintf("sftp://%s@127.0.0.1:%d/", o.Target.User, port)); err != nil {
+	ours.Identity, ours.KnownHosts, ours.StateDir = []string{filepath.Join(keys, host)}, []string{filepath.Join(state,
+		"known_hosts")}, filepath.Join(state, "pushes")
+	if ours.Target, err = publisher.ParseTarget(
+		fmt.Sprintf("sftp://%s@127.0.0.1:%d/", o.Target.User, port)); err != nil {
 		return err
 	}
 	sides := []struct {
@@ -196,7 +206,8 @@ func (s *suite) received(h *harness, host string, o publisher.Options, proxy *ss
 		}
 	}
 	s.add(row{id: "P3", what: "the same push, gpuboard receive", unit: "ms", values: sides[0].ms, least: true,
-		rivals: []rival{{"sshd, in turns", slices.Min(sides[1].ms), 1}}, besides: []beside{{"memory, MiB", float64(peak(cmd.Process.Pid)) / (1 << 20)}}})
+		rivals:  []rival{{"sshd, in turns", slices.Min(sides[1].ms), 1}},
+		besides: []beside{{"memory, MiB", float64(peak(cmd.Process.Pid)) / (1 << 20)}}})
 	return s.receivedFresh(ours, o, cmd.Process.Pid, proxy, server, bundle)
 }
 
@@ -248,14 +259,17 @@ func (s *suite) receivedFresh(ours, o publisher.Options, pid int, proxy *sshtest
 			}
 		}
 		ms = append(ms, float64((spent(pid)-before).Microseconds())/1000/batch)
-		t, err := sessions(server, proxy, func() error { _, err := sshd.Publish(context.Background(), bundle); return err })
+		t, err := sessions(server, proxy,
+			func() error { _, err := sshd.Publish(context.Background(), bundle); return err })
 		if err != nil {
 			return err
 		}
 		beside = append(beside, t.ms)
 	}
-	s.add(row{id: "P3", what: "the same push over a fresh connection, gpuboard receive", unit: "ms", values: ms, least: true,
-		rivals: []rival{{"sshd, in turns", slices.Min(beside), 0.2}}})
+	s.add(
+		row{id: "P3", what: "the same push over a fresh connection, gpuboard receive", unit: "ms", values: ms,
+			least:  true,
+			rivals: []rival{{"sshd, in turns", slices.Min(beside), 0.2}}})
 	return nil
 }
 
@@ -269,14 +283,19 @@ func (s *suite) fresh(o publisher.Options, proxy *sshtest.Proxy, server *sshtest
 	defer p.Close()
 	var ms, turns, kib []float64
 	for range s.times(8) {
-		t, err := sessions(server, proxy, func() error { _, err := p.Publish(context.Background(), bundle); return err })
+		t, err := sessions(server, proxy,
+			func() error { _, err := p.Publish(context.Background(), bundle); return err })
 		if err != nil {
 			return err
 		}
 		ms, turns, kib = append(ms, t.ms), append(turns, t.turns), append(kib, t.both)
 	}
-	s.add(row{id: "P2", what: "a push over a fresh connection, on the server", unit: "ms", values: ms, least: true, rivals: []rival{{"scp of the same bytes", scp.ms, 0.7}}})
+	s.add(
+		row{id: "P2", what: "a push over a fresh connection, on the server", unit: "ms", values: ms, least: true,
+			rivals: []rival{{"scp of the same bytes", scp.ms, 0.7}}})
 	s.add(row{id: "P2", what: "its round trips", values: turns, besides: []beside{{"scp", scp.turns}}})
-	s.add(row{id: "P2", what: "its bytes both ways", unit: "KiB", values: kib, target: 8, besides: []beside{{"scp", scp.both}}})
+	s.add(
+		row{id: "P2", what: "its bytes both ways", unit: "KiB", values: kib, target: 8,
+			besides: []beside{{"scp", scp.both}}})
 	return nil
 }

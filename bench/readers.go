@@ -74,7 +74,8 @@ func readers(url string, hosts int) []*reader {
 // open opens the page of a reader in a tab.
 func (r *reader) open(b *browser.Browser) {
 	r.Browser = b
-	browser.Call(b, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: readersScript})
+	browser.Call(b, cdppage.AddScriptToEvaluateOnNewDocument,
+		cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: readersScript})
 	browser.Call(b, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks})
 	b.Open(r.url)
 	r.Until("the page", `typeof gpuboard === "object"`)
@@ -93,12 +94,15 @@ func (r *reader) start() {
 func (r *reader) held() string { return r.Value("hour.held." + r.name + "()") }
 
 func (r *reader) openRows(line string) {
-	r.Value(fmt.Sprintf(`document.querySelector("%s .rows:not([hidden])") || document.querySelector("%s .us").click()`, line, line))
+	r.Value(
+		fmt.Sprintf(`document.querySelector("%s .rows:not([hidden])") || document.querySelector("%s .us").click()`,
+			line, line))
 	r.Until("the rows of "+line, fmt.Sprintf(`!!document.querySelector("%s .rows .r")`, line))
 }
 
 func (r *reader) focus(element string) {
-	r.Value(fmt.Sprintf(`(e => { e.scrollIntoView({ block: "center" }); e.focus({ preventScroll: true }); })(%s)`, element))
+	r.Value(
+		fmt.Sprintf(`(e => { e.scrollIntoView({ block: "center" }); e.focus({ preventScroll: true }); })(%s)`, element))
 }
 
 // typeAnew adds a letter in the search and takes it away; and now and then clears the search and types it again.

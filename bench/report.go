@@ -110,13 +110,18 @@ func (s *suite) write(out string) error {
 	if s.quick {
 		size = "quick"
 	}
-	fmt.Fprintf(&b, "# What it costs\n\nWritten by `go -C bench run .` (%s) on %s: %d processors, %s, %s.\n\n", size, time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS+"/"+runtime.GOARCH, runtime.Version())
+	fmt.Fprintf(&b, "# What it costs\n\nWritten by `go -C bench run .` (%s) on %s: %d processors, %s, %s.\n\n", size,
+		time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS+"/"+runtime.GOARCH, runtime.Version())
 	if s.busy != "" {
-		fmt.Fprintf(&b, "Processes that wanted a processor (load average) when it began, and when it ended: %s, %s.\n\n", s.busy, busy())
+		fmt.Fprintf(&b,
+			"Processes that wanted a processor (load average) when it began, and when it ended: %s, %s.\n\n", s.busy,
+			busy())
 	}
-	b.WriteString("Milliseconds are processor time, user and system, of all processes that take part. What else the\nmachine did at the time makes them larger and never smaller, so the least of several runs is held\nagainst the target. Times have targets as ratios to what else does the work, measured in the same run, because\nratios stay where milliseconds drift from machine to machine. Times \"by the clock\" are waiting, not work.\n\n")
+	b.WriteString(
+		"Milliseconds are processor time, user and system, of all processes that take part. What else the\nmachine did at the time makes them larger and never smaller, so the least of several runs is held\nagainst the target. Times have targets as ratios to what else does the work, measured in the same run, because\nratios stay where milliseconds drift from machine to machine. Times \"by the clock\" are waiting, not work.\n\n")
 	b.WriteString(speedTable(s.before, s.after))
-	b.WriteString("| # | measure | least | median | most | unit | target | reached | as a ratio | beside it |\n|---|---|---:|---:|---:|---|---:|---|---|---|\n")
+	b.WriteString(
+		"| # | measure | least | median | most | unit | target | reached | as a ratio | beside it |\n|---|---|---:|---:|---:|---|---:|---|---|---|\n")
 	for _, r := range s.rows {
 		if len(r.values) == 0 {
 			fmt.Fprintf(&b, "| %s | %s | | | | | | | | |\n", r.id, cell(r.what))
@@ -140,8 +145,10 @@ func (s *suite) write(out string) error {
 				ratios = append(ratios, told)
 			}
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", r.id, cell(r.what), number(r.values[0]), number(r.median()),
-			number(r.values[len(r.values)-1]), r.unit, target, r.verdict(), cell(strings.Join(ratios, "; ")), cell(strings.Join(besides, "; ")))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", r.id, cell(r.what),
+			number(r.values[0]), number(r.median()),
+			number(r.values[len(r.values)-1]), r.unit, target, r.verdict(), cell(strings.Join(ratios, "; ")),
+			cell(strings.Join(besides, "; ")))
 	}
 	b.WriteString("\n![results against targets](report.svg)\n")
 	if len(s.notes) > 0 {
@@ -192,7 +199,8 @@ func plot(rows []row) string {
 	}
 	var b strings.Builder
 	height := line*len(bars) + 50
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12" role="img" aria-label="Results against targets">`+"\n", left+width+70, height)
+	fmt.Fprintf(&b,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12" role="img" aria-label="Results against targets">`+"\n", left+width+70, height)
 	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" fill="#fff"/>`+"\n")
 	x := func(ratio float64) float64 { return left + width*clamp((log10(ratio)+2)/4) } // 0.01 to 100 times
 	for _, tick := range []float64{0.01, 0.1, 1, 10, 100} {
@@ -200,7 +208,8 @@ func plot(rows []row) string {
 		if tick == 1 {
 			color = "#444"
 		}
-		fmt.Fprintf(&b, `<line x1="%.1f" x2="%.1f" y1="24" y2="%d" stroke="%s"/><text x="%.1f" y="16" text-anchor="middle" fill="#444">%gx</text>`+"\n", x(tick), x(tick), height-10, color, x(tick), tick)
+		fmt.Fprintf(&b,
+			`<line x1="%.1f" x2="%.1f" y1="24" y2="%d" stroke="%s"/><text x="%.1f" y="16" text-anchor="middle" fill="#444">%gx</text>`+"\n", x(tick), x(tick), height-10, color, x(tick), tick)
 	}
 	for i, r := range bars {
 		ratio := r.ratio
@@ -210,8 +219,10 @@ func plot(rows []row) string {
 		}
 		y := 30 + line*i
 		from, to := min(x(ratio), x(1)), max(x(ratio), x(1))
-		fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">%s %s</text><rect x="%.1f" y="%d" width="%.1f" height="14" fill="%s"/><text x="%.1f" y="%d" fill="#444">%s %s</text>`+"\n",
-			left-8, y+12, r.id, escape(short(r.what)), from, y, to-from+1, color, to+5, y+12, number(r.result()), escape(r.unit))
+		fmt.Fprintf(&b,
+			`<text x="%d" y="%d" text-anchor="end">%s %s</text><rect x="%.1f" y="%d" width="%.1f" height="14" fill="%s"/><text x="%.1f" y="%d" fill="#444">%s %s</text>`+"\n",
+			left-8, y+12, r.id, escape(short(r.what)), from, y, to-from+1, color, to+5, y+12, number(r.result()),
+			escape(r.unit))
 	}
 	b.WriteString("</svg>\n")
 	return b.String()

@@ -39,9 +39,10 @@ func TestATargetAsARatio(t *testing.T) {
 	}{
 		"all is slower":      {slow, rival{"probe", 18, 1.25}, "probe: 18.0; asked 1.25 of it, reached 1.11: met"},
 		"only we are slower": {slow, rival{"probe", 8, 1.25}, "probe: 8; asked 1.25 of it, reached 2.5: **2.0 times**"},
-		"by the median":      {row{values: []float64{1, 30, 31}}, rival{"probe", 10, 1}, "probe: 10.0; asked 1 of it, reached 3: **3.0 times**"},
-		"nothing was asked":  {slow, rival{"probe", 10, 0}, "probe: 10.0 (ratio 2)"},
-		"not measured":       {slow, rival{"probe", 0, 8}, ""},
+		"by the median": {row{values: []float64{1, 30, 31}}, rival{"probe", 10, 1},
+			"probe: 10.0; asked 1 of it, reached 3: **3.0 times**"},
+		"nothing was asked": {slow, rival{"probe", 10, 0}, "probe: 10.0 (ratio 2)"},
+		"not measured":      {slow, rival{"probe", 0, 8}, ""},
 	} {
 		if got := c.r.ratio(c.o); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
@@ -68,7 +69,8 @@ func TestPacesAreMeasured(t *testing.T) {
 }
 
 func TestNumbersKeepThreeDigits(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 0.0123: "0.0123", 5: "5", 10: "10.0", 41.26: "41.3", 1234.5: "1234", 0.5: "0.5"} {
+	for v, want := range map[float64]string{0: "0", 0.0123: "0.0123", 5: "5", 10: "10.0", 41.26: "41.3", 1234.5: "1234",
+		0.5: "0.5"} {
 		if got := number(v); got != want {
 			t.Errorf("number(%v) = %q, want %q", v, got, want)
 		}
@@ -79,8 +81,10 @@ func TestNumbersKeepThreeDigits(t *testing.T) {
 // breaks neither the table nor the plot.
 func TestReportIsWhole(t *testing.T) {
 	s := &suite{before: []machineSpeed{{"fixed | work", []float64{1, 2, 3}}}}
-	s.add(row{id: "X1", what: "this | that <&>", unit: "ms", values: []float64{3, 1, 2}, target: 1, least: true, besides: []beside{{"scp", 4}},
-		rivals: []rival{{"probe | its", 2, 2}}})
+	s.add(
+		row{id: "X1", what: "this | that <&>", unit: "ms", values: []float64{3, 1, 2}, target: 1, least: true,
+			besides: []beside{{"scp", 4}},
+			rivals:  []rival{{"probe | its", 2, 2}}})
 	s.add(row{id: "X2", what: "not measured: no\nprogram"})
 	dir := t.TempDir()
 	if err := s.write(dir); err != nil {
@@ -137,7 +141,8 @@ func TestRemarksStayInTheReport(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n := strings.Count(string(report), "it was a Friday"); n != strings.Count(remarks, "Friday") || !strings.HasSuffix(string(report), remarks) {
+			if n := strings.Count(string(report), "it was a Friday"); n != strings.Count(remarks, "Friday") ||
+				!strings.HasSuffix(string(report), remarks) {
 				t.Errorf("the report says it %d times:\n%s", n, report)
 			}
 		}
@@ -155,7 +160,8 @@ func TestRatesOfWrk(t *testing.T) {
 			t.Errorf("%q: %v of %v, %v, want %v", out, rate, count, err, want)
 		}
 	}
-	for _, out := range []string{"", "unable to connect", "Requests/sec: 5\n", "0 requests in 1.00s\nRequests/sec: 0.00\n"} {
+	for _, out := range []string{"", "unable to connect", "Requests/sec: 5\n",
+		"0 requests in 1.00s\nRequests/sec: 0.00\n"} {
 		if rate, count, err := rates([]byte(out)); err == nil {
 			t.Errorf("%q: %v of %v, want an error", out, rate, count)
 		}

@@ -37,7 +37,8 @@ func readings(b history.Batch) []reading {
 	var all []reading
 	for _, sample := range b.Samples {
 		for _, g := range sample.GPUs {
-			r := reading{gpu: g.Index, utilization: int64(*g.Utilization), memory: *g.MemoryUsed, temperature: int64(*g.Temperature), milliwatt: int64(*g.Power * 1000)}
+			r := reading{gpu: g.Index, utilization: int64(*g.Utilization), memory: *g.MemoryUsed,
+				temperature: int64(*g.Temperature), milliwatt: int64(*g.Power * 1000)}
 			for _, u := range g.Users {
 				n, _ := strconv.Atoi(u.User[len("user"):])
 				r.user, r.held = int64(n)+1, u.Memory
@@ -81,7 +82,8 @@ func (t *table) insert(ctx context.Context, moments ...moment) error {
 	for _, m := range moments {
 		for host, b := range m.batches {
 			for _, r := range readings(b) {
-				if _, err := stmt.ExecContext(ctx, host, m.at.Unix(), r.gpu, r.utilization, r.memory, r.temperature, r.milliwatt, r.user, r.held); err != nil {
+				if _, err := stmt.ExecContext(ctx, host, m.at.Unix(), r.gpu, r.utilization, r.memory, r.temperature,
+					r.milliwatt, r.user, r.held); err != nil {
 					return err
 				}
 			}
@@ -92,7 +94,8 @@ func (t *table) insert(ctx context.Context, moments ...moment) error {
 
 // series is what a chart of a host's utilization needs: one value a step.
 func (t *table) series(ctx context.Context, host int, from, to time.Time, step time.Duration) ([]float64, error) {
-	rows, err := t.db.QueryContext(ctx, `SELECT at, utilization FROM readings WHERE host = ? AND at >= ? AND at < ?`, host, from.Unix(), to.Unix())
+	rows, err := t.db.QueryContext(ctx, `SELECT at, utilization FROM readings WHERE host = ? AND at >= ? AND at < ?`,
+		host, from.Unix(), to.Unix())
 	if err != nil {
 		return nil, err
 	}

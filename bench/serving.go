@@ -46,7 +46,8 @@ func (s *suite) bareNginx(h *harness, site string) (beside, flying, plain, empty
 	}
 	var servers strings.Builder
 	var urls []string
-	for _, c := range []struct{ root, more string }{{site, "gzip_static on;"}, {site, "gzip on; gzip_min_length 1;"}, {site, ""}, {nothing, ""}} {
+	for _, c := range []struct{ root, more string }{{site, "gzip_static on;"}, {site, "gzip on; gzip_min_length 1;"},
+		{site, ""}, {nothing, ""}} {
 		port := sshtest.FreePort(h)
 		fmt.Fprintf(&servers, "server { listen 127.0.0.1:%d; root %s; %s }\n", port, c.root, c.more)
 		urls = append(urls, fmt.Sprintf("http://127.0.0.1:%d/", port))
@@ -268,14 +269,19 @@ func (s *suite) oneByOne(shipped, packed, flying, plain, empty page) error {
 	if err != nil {
 		return err
 	}
-	s.add(row{id: "S1", what: "a view of the front page, nginx as shipped, its .gz beside it, one at a time", unit: "ms", values: view, least: true, rivals: []rival{{"a bare nginx", one(packed.whole(), 500), 1.3}}, besides: []beside{
-		{"without compression", one(plain.whole(), 50)}, {"compressed on the fly", one(flying.whole(), 10)}, {"an empty file", one(empty.whole(), 500)}}})
+	s.add(
+		row{id: "S1", what: "a view of the front page, nginx as shipped, its .gz beside it, one at a time", unit: "ms",
+			values: view, least: true, rivals: []rival{{"a bare nginx", one(packed.whole(), 500), 1.3}},
+			besides: []beside{
+				{"without compression", one(plain.whole(), 50)}, {"compressed on the fly", one(flying.whole(), 10)},
+				{"an empty file", one(empty.whole(), 500)}}})
 	same, err := shipped.apart(500, s.times(8))
 	if err != nil {
 		return err
 	}
 	s.add(row{id: "S1", what: "the same, not modified", unit: "ms", values: same, least: true,
-		rivals: []rival{{"a bare nginx", one(packed, 500), 1.3}}, besides: []beside{{"a bare nginx, an empty file", one(empty, 500)}}})
+		rivals:  []rival{{"a bare nginx", one(packed, 500), 1.3}},
+		besides: []beside{{"a bare nginx, an empty file", one(empty, 500)}}})
 	return nil
 }
 
@@ -292,13 +298,18 @@ func (s *suite) atOnce(shipped, packed, empty page) error {
 	if err != nil {
 		return err
 	}
-	s.add(row{id: "S1", what: "a view, 16 at a time, asked by wrk on the same machine", unit: "ms", values: view, least: true, rivals: []rival{{"a bare nginx", one(packed.whole()), 1.3}}, besides: []beside{{"an empty file", one(empty.whole())}}})
+	s.add(
+		row{id: "S1", what: "a view, 16 at a time, asked by wrk on the same machine", unit: "ms", values: view,
+			least: true, rivals: []rival{{"a bare nginx", one(packed.whole()), 1.3}},
+			besides: []beside{{"an empty file", one(empty.whole())}}})
 	same, _, err := shipped.crowded(length, s.times(5))
 	if err != nil {
 		return err
 	}
 	s.add(row{id: "S1", what: "the same, not modified", unit: "ms", values: same, least: true,
-		rivals: []rival{{"a bare nginx", one(packed), 1.3}}, besides: []beside{{"a bare nginx, an empty file", one(empty)}}})
-	s.add(row{id: "S1", what: "views a second, one nginx worker, 16 at a time", unit: "pages/s", values: []float64{rate}})
+		rivals:  []rival{{"a bare nginx", one(packed), 1.3}},
+		besides: []beside{{"a bare nginx, an empty file", one(empty)}}})
+	s.add(
+		row{id: "S1", what: "views a second, one nginx worker, 16 at a time", unit: "pages/s", values: []float64{rate}})
 	return nil
 }

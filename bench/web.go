@@ -39,15 +39,24 @@ func (s *suite) weights() error {
 		if err := w.Close(); err != nil {
 			return err
 		}
-		s.add(row{id: "W1", what: fmt.Sprintf("the front page of %d hosts, gzipped (plain: %s KiB)", size.hosts, kib(int64(len(plain)))), unit: "KiB", values: []float64{float64(packed.Size()) / 1024}, target: size.target,
-			besides: []beside{{"compress/gzip of it", float64(std.Len()) / 1024}}})
+		s.add(
+			row{id: "W1",
+				what: fmt.Sprintf("the front page of %d hosts, gzipped (plain: %s KiB)", size.hosts,
+					kib(int64(len(plain)))), unit: "KiB", values: []float64{float64(packed.Size()) / 1024},
+				target:  size.target,
+				besides: []beside{{"compress/gzip of it", float64(std.Len()) / 1024}}})
 		if size.hosts == 1000 {
-			s.add(row{id: "W1", what: "the same, plain", unit: "KiB", values: []float64{float64(len(plain)) / 1024}, target: 1180})
+			s.add(
+				row{id: "W1", what: "the same, plain", unit: "KiB", values: []float64{float64(len(plain)) / 1024},
+					target: 1180})
 		}
 		if size.hosts != 4 {
 			continue
 		}
-		requests := 1 + len(regexp.MustCompile(`<link[^>]+rel="?(stylesheet|icon|preload)|<script[^>]+src=|<img[^>]+src=`).FindAll(plain, -1))
+		requests := 1 +
+			len(
+				regexp.MustCompile(
+					`<link[^>]+rel="?(stylesheet|icon|preload)|<script[^>]+src=|<img[^>]+src=`).FindAll(plain, -1))
 		s.add(row{id: "W1", what: "requests for it", values: []float64{float64(requests)}, target: 6})
 		for _, kind := range []struct {
 			of     string
@@ -65,7 +74,9 @@ func (s *suite) weights() error {
 				}
 				sum += info.Size()
 			}
-			s.add(row{id: "W1", what: strings.ToUpper(kind.of) + ", gzipped", unit: "KiB", values: []float64{float64(sum) / 1024}, target: kind.target})
+			s.add(
+				row{id: "W1", what: strings.ToUpper(kind.of) + ", gzipped", unit: "KiB",
+					values: []float64{float64(sum) / 1024}, target: kind.target})
 		}
 	}
 	return nil

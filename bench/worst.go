@@ -75,7 +75,10 @@ func (s *suite) worst() error {
 		for i := range ms {
 			ms[i] /= slices.Min(without)
 		}
-		s.add(row{id: "G6", what: fmt.Sprintf("a generation of 100 hosts by one process, with %s (%.0f MiB)", c.what, mib), unit: "times", values: ms, target: 2, least: true})
+		s.add(
+			row{id: "G6",
+				what: fmt.Sprintf("a generation of 100 hosts by one process, with %s (%.0f MiB)", c.what, mib),
+				unit: "times", values: ms, target: 2, least: true})
 	}
 	s.add(row{id: "G6", what: "the same with usual drops, in turns with each", unit: "ms", values: all, least: true})
 	return nil
@@ -94,8 +97,11 @@ func (s *suite) news(f *fleet) (use, error) {
 func crowd(s *snapshot.Snapshot) {
 	s.Processes = nil
 	for i := range snapshot.MaxProcesses {
-		s.Processes = append(s.Processes, snapshot.Process{PID: 1000 + i, Type: snapshot.Compute, User: fmt.Sprintf("user%04d", i), Program: "train.py",
-			UsedMemory: new(int64(10)), Alive: new(true), StartedAt: &snapshot.Time{Time: s.CollectedAt.Add(-time.Hour)}})
+		s.Processes = append(s.Processes,
+			snapshot.Process{PID: 1000 + i, Type: snapshot.Compute, User: fmt.Sprintf("user%04d", i),
+				Program:    "train.py",
+				UsedMemory: new(int64(10)), Alive: new(true),
+				StartedAt: &snapshot.Time{Time: s.CollectedAt.Add(-time.Hour)}})
 	}
 }
 
@@ -112,28 +118,34 @@ func everything(s *snapshot.Snapshot) {
 		g.Health, g.HealthReason = snapshot.HealthError, long(i, snapshot.MaxTextBytes)
 		g.MIGDevices = nil
 		for j := range snapshot.MaxMIGDevices {
-			g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{Index: j, UUID: "MIG-" + s.Host + long(i*100+j, 50), Profile: "1g.10gb", MemoryTotal: new(int64(10000)), MemoryUsed: new(int64(1))})
+			g.MIGDevices = append(g.MIGDevices,
+				snapshot.MIGDevice{Index: j, UUID: "MIG-" + s.Host + long(i*100+j, 50), Profile: "1g.10gb",
+					MemoryTotal: new(int64(10000)), MemoryUsed: new(int64(1))})
 		}
 		s.GPUs = append(s.GPUs, g)
 	}
 	for i := range s.Processes {
 		p := &s.Processes[i]
-		p.GPU, p.User, p.Program, p.Alive = i%snapshot.MaxGPUs, long(i, 32), long(i, snapshot.MaxProgramBytes), new(false)
+		p.GPU, p.User, p.Program, p.Alive = i%snapshot.MaxGPUs, long(i, 32), long(i,
+			snapshot.MaxProgramBytes), new(false)
 		for j := range 2 {
 			p.Children = append(p.Children, snapshot.Child{PID: j + 2, User: long(j, 32), Program: long(j, 32)})
 		}
 	}
 	for i := range snapshot.MaxErrors {
-		s.Errors = append(s.Errors, snapshot.Problem{Code: fmt.Sprintf("smi:e%d", i), Message: long(i, snapshot.MaxTextBytes)})
+		s.Errors = append(s.Errors,
+			snapshot.Problem{Code: fmt.Sprintf("smi:e%d", i), Message: long(i, snapshot.MaxTextBytes)})
 	}
 	for i := range snapshot.MaxDisks {
 		s.Node.Disks = append(s.Node.Disks, snapshot.Disk{Mount: long(i, snapshot.MaxNameBytes), Total: 100, Used: 99})
 	}
 	for i := range snapshot.MaxDiskUsers {
-		s.Node.DiskUsers = append(s.Node.DiskUsers, snapshot.DiskUser{Path: long(i, snapshot.MaxNameBytes), User: long(i, snapshot.MaxNameBytes), Used: 1})
+		s.Node.DiskUsers = append(s.Node.DiskUsers,
+			snapshot.DiskUser{Path: long(i, snapshot.MaxNameBytes), User: long(i, snapshot.MaxNameBytes), Used: 1})
 	}
 	for i := range snapshot.MaxInterfaces {
-		s.Node.Interfaces = append(s.Node.Interfaces, snapshot.Interface{Name: long(i, snapshot.MaxProgramBytes), Addrs: []string{"192.0.2.1"}})
+		s.Node.Interfaces = append(s.Node.Interfaces,
+			snapshot.Interface{Name: long(i, snapshot.MaxProgramBytes), Addrs: []string{"192.0.2.1"}})
 	}
 }
 
@@ -149,8 +161,9 @@ func bookings(file []byte, host string, n int) ([]byte, error) {
 	for i := range n {
 		from := begin.Add(time.Duration(i) * 17 * time.Minute)
 		gpu := fmt.Sprint(i % 8)
-		gpus[gpu] = append(gpus[gpu], map[string]string{"name": fmt.Sprintf("name%05d", i), "comment": fmt.Sprintf("training run %d", i),
-			"from": from.Format("2006-01-02 15:04"), "date": from.Add(4 * time.Hour).Format("2006-01-02 15:04")})
+		gpus[gpu] = append(gpus[gpu],
+			map[string]string{"name": fmt.Sprintf("name%05d", i), "comment": fmt.Sprintf("training run %d", i),
+				"from": from.Format("2006-01-02 15:04"), "date": from.Add(4 * time.Hour).Format("2006-01-02 15:04")})
 	}
 	all[host] = gpus
 	return json.MarshalIndent(all, "", "  ")

@@ -34,19 +34,30 @@ func TestAttribution(t *testing.T) {
 		{"gone", []ps.Process{{PID: 11}}, nil, false, "false", "", false},
 		{"gone, or in what was not read", []ps.Process{{PID: 11}}, nil, true, "nil", "", false},
 		{"ps could not be run", nil, nil, false, "nil", "", false},
-		{"zombie keeps its owner", []ps.Process{with(func(p *ps.Process) { p.State = 'Z' })}, nil, false, "false", "anna", false},
-		{"pid used again", []ps.Process{with(func(p *ps.Process) { p.Elapsed = 0 })}, exact(100.5), false, "false", "", false},
-		{"started just before", []ps.Process{with(func(p *ps.Process) { p.Elapsed = 0 })}, exact(99.9), false, "true", "anna", true},
-		{"started in the same tick", []ps.Process{with(func(p *ps.Process) { p.Elapsed = 0 })}, exact(100.01), false, "true", "anna", true},
-		{"old enough by whole seconds", []ps.Process{with(func(p *ps.Process) { p.Elapsed = 1 })}, nil, false, "true", "anna", true},
-		{"a running time that cannot be, the start is not known", []ps.Process{with(func(p *ps.Process) { p.Elapsed = -1 })}, func(int) (time.Time, bool) { return time.Time{}, false }, false, "nil", "", false},
-		{"a running time that cannot be, the kernel knows better", []ps.Process{with(func(p *ps.Process) { p.Elapsed = -1 })}, exact(99.5), false, "true", "anna", true},
-		{"a running time that cannot be, the pid was used again", []ps.Process{with(func(p *ps.Process) { p.Elapsed = -1 })}, exact(100.5), false, "false", "", false},
-		{"too close to decide", []ps.Process{with(func(p *ps.Process) { p.Elapsed = 0 })}, func(int) (time.Time, bool) { return time.Time{}, false }, false, "nil", "", false},
+		{"zombie keeps its owner", []ps.Process{with(func(p *ps.Process) { p.State = 'Z' })}, nil, false, "false",
+			"anna", false},
+		{"pid used again", []ps.Process{with(func(p *ps.Process) { p.Elapsed = 0 })}, exact(100.5), false, "false", "",
+			false},
+		{"started just before", []ps.Process{with(func(p *ps.Process) { p.Elapsed = 0 })}, exact(99.9), false, "true",
+			"anna", true},
+		{"started in the same tick", []ps.Process{with(func(p *ps.Process) { p.Elapsed = 0 })}, exact(100.01), false,
+			"true", "anna", true},
+		{"old enough by whole seconds", []ps.Process{with(func(p *ps.Process) { p.Elapsed = 1 })}, nil, false, "true",
+			"anna", true},
+		{"a running time that cannot be, the start is not known",
+			[]ps.Process{with(func(p *ps.Process) { p.Elapsed = -1 })},
+			func(int) (time.Time, bool) { return time.Time{}, false }, false, "nil", "", false},
+		{"a running time that cannot be, the kernel knows better",
+			[]ps.Process{with(func(p *ps.Process) { p.Elapsed = -1 })}, exact(99.5), false, "true", "anna", true},
+		{"a running time that cannot be, the pid was used again",
+			[]ps.Process{with(func(p *ps.Process) { p.Elapsed = -1 })}, exact(100.5), false, "false", "", false},
+		{"too close to decide", []ps.Process{with(func(p *ps.Process) { p.Elapsed = 0 })},
+			func(int) (time.Time, bool) { return time.Time{}, false }, false, "nil", "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			list := []snapshot.Process{{PID: 10, Program: "python"}}
-			attribution{table: c.table, partial: c.partial, smiStarted: at(100), psStarted: at(101), began: c.began}.apply(list)
+			attribution{table: c.table, partial: c.partial, smiStarted: at(100), psStarted: at(101),
+				began: c.began}.apply(list)
 			p := list[0]
 			if p.StartedAt != nil && p.StartedAt.Before(at(0)) {
 				t.Errorf("it started %s", p.StartedAt)
@@ -55,7 +66,8 @@ func TestAttribution(t *testing.T) {
 			if p.Alive != nil {
 				alive = map[bool]string{true: "true", false: "false"}[*p.Alive]
 			}
-			if alive != c.alive || p.User != c.user || (p.UID != nil) != (c.user != "") || (p.StartedAt != nil) != c.started {
+			if alive != c.alive || p.User != c.user || (p.UID != nil) != (c.user != "") ||
+				(p.StartedAt != nil) != c.started {
 				t.Errorf("alive %s, %+v", alive, p)
 			}
 			if c.user == "" && p.Program != "python" {
@@ -65,7 +77,8 @@ func TestAttribution(t *testing.T) {
 	}
 	// Without the exact start, and with a slow nvidia-smi, whole seconds decide.
 	list := []snapshot.Process{{PID: 10}}
-	attribution{table: []ps.Process{with(func(p *ps.Process) { p.Elapsed = 1 })}, smiStarted: at(100), psStarted: at(105)}.apply(list)
+	attribution{table: []ps.Process{with(func(p *ps.Process) { p.Elapsed = 1 })}, smiStarted: at(100),
+		psStarted: at(105)}.apply(list)
 	if list[0].Alive == nil || *list[0].Alive || list[0].User != "" {
 		t.Errorf("%+v", list[0])
 	}
@@ -88,7 +101,8 @@ func TestStartTimesAreStable(t *testing.T) {
 	var first time.Time
 	for i, elapsed := range []int64{60, 81, 99, 120} { // truly 20 apart
 		psStarted := at(float64(100 + 20*i))
-		attribution{table: []ps.Process{{PID: 10, UID: 7, Elapsed: elapsed, State: 'S', User: "u"}}, smiStarted: psStarted, psStarted: psStarted, known: known}.apply(list)
+		attribution{table: []ps.Process{{PID: 10, UID: 7, Elapsed: elapsed, State: 'S', User: "u"}},
+			smiStarted: psStarted, psStarted: psStarted, known: known}.apply(list)
 		if i == 0 {
 			first = list[0].StartedAt.Time
 		} else if !list[0].StartedAt.Equal(first) {
@@ -118,7 +132,8 @@ func TestChildrenOfDeadProcesses(t *testing.T) {
 		{PID: 31, PPID: 30, PGID: 30, State: 'S', User: "f"},
 	}
 	list := []snapshot.Process{{GPU: 0, PID: 10}, {GPU: 1, PID: 10}, {PID: 30}, {PID: 24}}
-	attribution{table: table, smiStarted: at(100), psStarted: at(105), began: func(int) (time.Time, bool) { return at(104), true }}.apply(list[:3])
+	attribution{table: table, smiStarted: at(100), psStarted: at(105),
+		began: func(int) (time.Time, bool) { return at(104), true }}.apply(list[:3])
 	for _, p := range list[:2] {
 		if len(p.Children) != 3 || p.Children[0].User != "a" || p.Children[1].User != "b" || p.Children[2].PID != 22 {
 			t.Errorf("%+v", p.Children)
@@ -171,17 +186,24 @@ func TestContainersAndTheirUserNamespaces(t *testing.T) {
 		p              snapshot.Process
 		container, own bool
 	}{
-		"on the host":                        {session, host, snapshot.Process{UID: uid}, false, false},
-		"in a container":                     {docker, host, snapshot.Process{UID: uid}, true, false},
-		"rootless, its root":                 {docker, "         0       1000          1\n         1     100000      65536\n", snapshot.Process{UID: uid}, true, true},
-		"rootless, under the same uid":       {docker, "0 100000 1000\n1000 1000 1\n1001 101000 64536\n", snapshot.Process{UID: uid}, true, true},
-		"rootless, another of its uids":      {docker, "0 1000 1\n1 100000 65536\n", snapshot.Process{UID: new(int64(100999))}, true, false},
-		"somebody else's namespace":          {docker, "0 1001 1\n1 100000 65536\n", snapshot.Process{UID: uid}, true, false},
-		"a range of root's":                  {docker, "0 1000 2\n", snapshot.Process{UID: uid}, true, false},
-		"a daemon that maps all":             {docker, "0 100000 65536\n", snapshot.Process{UID: new(int64(100999))}, true, false},
-		"a map that cannot be read":          {docker, "", snapshot.Process{UID: uid}, true, false},
-		"a map that is none":                 {docker, "1000 1\n0 1000\n", snapshot.Process{UID: uid}, true, false},
-		"a zombie":                           {docker, host, snapshot.Process{UID: uid, Alive: new(false)}, true, false},
+		"on the host":    {session, host, snapshot.Process{UID: uid}, false, false},
+		"in a container": {docker, host, snapshot.Process{UID: uid}, true, false},
+		"rootless, its root": {docker,
+			"         0       1000          1\n         1     100000      65536\n", snapshot.Process{UID: uid}, true,
+			true},
+		"rootless, under the same uid": {docker, "0 100000 1000\n1000 1000 1\n1001 101000 64536\n",
+			snapshot.Process{UID: uid}, true, true},
+		"rootless, another of its uids": {docker, "0 1000 1\n1 100000 65536\n",
+			snapshot.Process{UID: new(int64(100999))}, true, false},
+		"somebody else's namespace": {docker, "0 1001 1\n1 100000 65536\n", snapshot.Process{UID: uid}, true,
+			false},
+		"a range of root's": {docker, "0 1000 2\n", snapshot.Process{UID: uid}, true, false},
+		"a daemon that maps all": {docker, "0 100000 65536\n", snapshot.Process{UID: new(int64(100999))},
+			true, false},
+		"a map that cannot be read": {docker, "", snapshot.Process{UID: uid}, true, false},
+		"a map that is none":        {docker, "1000 1\n0 1000\n", snapshot.Process{UID: uid}, true, false},
+		"a zombie": {docker, host, snapshot.Process{UID: uid, Alive: new(false)}, true,
+			false},
 		"a sandbox without a container":      {session, "1000 1000 1\n", snapshot.Process{UID: uid}, false, false},
 		"one whose pid is that of another":   {docker, host, snapshot.Process{Alive: new(false)}, false, false},
 		"one whose owner could not be asked": {docker, host, snapshot.Process{}, false, false},

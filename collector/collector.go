@@ -149,7 +149,8 @@ func (c *Collector) Collect(ctx context.Context) (*snapshot.Snapshot, error) {
 func ShareNodeMemory(s *snapshot.Snapshot) {
 	for i := range s.GPUs {
 		g, n := &s.GPUs[i], &s.Node
-		if !g.MemoryShared || g.Health == snapshot.HealthLost || g.MemoryTotal != nil || g.MemoryUsed != nil || n.MemoryTotal == nil || n.MemoryUsed == nil {
+		if !g.MemoryShared || g.Health == snapshot.HealthLost || g.MemoryTotal != nil || g.MemoryUsed != nil ||
+			n.MemoryTotal == nil || n.MemoryUsed == nil {
 			continue
 		}
 		g.MemoryTotal, g.MemoryUsed = new(*n.MemoryTotal), new(*n.MemoryUsed)
@@ -173,7 +174,8 @@ func limitProblems(all []snapshot.Problem) []snapshot.Problem {
 		}
 	}
 	if more := len(kept) - (snapshot.MaxErrors - 1); more > 0 {
-		kept = append(kept[:snapshot.MaxErrors-1], snapshot.Problem{Code: "host:limit", Message: fmt.Sprintf("+%d more problems", more)})
+		kept = append(kept[:snapshot.MaxErrors-1],
+			snapshot.Problem{Code: "host:limit", Message: fmt.Sprintf("+%d more problems", more)})
 	}
 	return kept
 }
@@ -207,7 +209,8 @@ func (c *Collector) finishHost(ctx context.Context, s *snapshot.Snapshot, about 
 		s.Errors = append(s.Errors, info.Problems...)
 	case <-timer.C:
 		c.waiting = about
-		report(s, "host:timeout", "the node's own state could not be read within %s: does one of its disks hang?", hostBudget)
+		report(s, "host:timeout", "the node's own state could not be read within %s: does one of its disks hang?",
+			hostBudget)
 	case <-ctx.Done():
 		c.waiting = about
 	}
@@ -299,7 +302,9 @@ func layout(gpus []snapshot.GPU) string {
 	var devices []snapshot.MIGDevice
 	for _, g := range gpus {
 		for _, d := range g.MIGDevices {
-			devices = append(devices, snapshot.MIGDevice{UUID: g.UUID, Index: d.Index, GPUInstanceID: d.GPUInstanceID, ComputeInstanceID: d.ComputeInstanceID})
+			devices = append(devices,
+				snapshot.MIGDevice{UUID: g.UUID, Index: d.Index, GPUInstanceID: d.GPUInstanceID,
+					ComputeInstanceID: d.ComputeInstanceID})
 		}
 	}
 	key, _ := json.Marshal(devices)

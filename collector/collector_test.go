@@ -152,10 +152,12 @@ func TestProcessesGetTheirOwners(t *testing.T) {
 	dead, orphan := gone(t)
 	defunct := zombie(t)
 	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "mixed-4x-processes-535.xml"))
-	t.Setenv("GPUBOARD_FAKE_SMI_PIDS", fmt.Sprintf("%d,%d,%d,%d", worker.Process.Pid, dead, script.Process.Pid, defunct))
+	t.Setenv("GPUBOARD_FAKE_SMI_PIDS",
+		fmt.Sprintf("%d,%d,%d,%d", worker.Process.Pid, dead, script.Process.Pid, defunct))
 	s := collect(t, patient(Options{Host: "n1", Version: "test", NvidiaSMI: fake(t, "nvidia-smi")}))
 
-	if len(s.GPUs) != 4 || len(s.Errors) != 0 || s.Host != "n1" || s.IntervalSeconds != 0 || s.DriverVersion != "535.161.08" || s.BootID == "" || s.Seq != 0 {
+	if len(s.GPUs) != 4 || len(s.Errors) != 0 || s.Host != "n1" || s.IntervalSeconds != 0 ||
+		s.DriverVersion != "535.161.08" || s.BootID == "" || s.Seq != 0 {
 		t.Fatalf("%+v", s)
 	}
 	me := strconv.Itoa(os.Getuid())
@@ -164,17 +166,20 @@ func TestProcessesGetTheirOwners(t *testing.T) {
 		byPID[p.PID] = p
 	}
 	w := byPID[worker.Process.Pid]
-	if w.Alive == nil || !*w.Alive || w.User == "" || w.UID == nil || strconv.FormatInt(*w.UID, 10) != me || w.StartedAt == nil || w.Type != snapshot.Compute || w.Program != "python3" {
+	if w.Alive == nil || !*w.Alive || w.User == "" || w.UID == nil || strconv.FormatInt(*w.UID, 10) != me ||
+		w.StartedAt == nil || w.Type != snapshot.Compute || w.Program != "python3" {
 		t.Errorf("the living one is %+v", w)
 	}
 	if age := time.Since(w.StartedAt.Time); age < -time.Second || age > time.Minute {
 		t.Errorf("it started %s ago", age)
 	}
-	if p := byPID[script.Process.Pid]; p.Type != snapshot.ComputeGraphics || p.Alive == nil || !*p.Alive || p.Program != "train.py" {
+	if p := byPID[script.Process.Pid]; p.Type != snapshot.ComputeGraphics || p.Alive == nil || !*p.Alive ||
+		p.Program != "train.py" {
 		t.Errorf("C+G is %+v", p)
 	}
 	if p := byPID[dead]; p.Alive == nil || *p.Alive || p.User != "" || p.UID != nil || p.Program != "python3" ||
-		len(p.Children) != 1 || p.Children[0].PID != orphan || p.Children[0].User == "" || p.Children[0].Program != "sleep" {
+		len(p.Children) != 1 || p.Children[0].PID != orphan || p.Children[0].User == "" ||
+		p.Children[0].Program != "sleep" {
 		t.Errorf("the dead one is %+v", p)
 	}
 	if p := byPID[defunct]; p.Alive == nil || *p.Alive || p.User == "" || p.UID == nil {
@@ -214,7 +219,8 @@ func TestNoProcessIsDeadInAContainer(t *testing.T) {
 // nvidia-smi lists nobody who has no pid where it runs.
 func TestProcessesHiddenByAContainer(t *testing.T) {
 	s := &snapshot.Snapshot{GPUs: []snapshot.GPU{
-		{Index: 0, MemoryUsed: new(int64(9000))}, {Index: 1, MemoryUsed: new(int64(9000))}, {Index: 2, MemoryUsed: new(int64(4))}, {Index: 3},
+		{Index: 0, MemoryUsed: new(int64(9000))}, {Index: 1, MemoryUsed: new(int64(9000))},
+		{Index: 2, MemoryUsed: new(int64(4))}, {Index: 3},
 		{Index: 4, MemoryUsed: new(int64(4)), MemoryShared: true}, {Index: 5, MemoryUsed: new(int64(9000))},
 	}, Processes: []snapshot.Process{{GPU: 1, PID: 7}, {GPU: 5, PID: 8, Type: snapshot.Graphics}}}
 	markHiddenProcesses(s)
@@ -235,13 +241,19 @@ func TestEveryExitStatusIsASnapshot(t *testing.T) {
 	}{
 		{2, "", "", "smi:usage", -1}, {3, "", "", "smi:unsupported", -1}, {4, "", "", "smi:permission", -1},
 		{6, "No devices were found\n", "", "smi:no-devices", 0}, {8, "", "", "smi:power-cable", -1},
-		{9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n", "", "smi:driver-not-loaded", -1},
-		{10, "", "", "smi:interrupt", -1}, {12, "", "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system.", "smi:no-library", -1},
+		{9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n", "",
+			"smi:driver-not-loaded", -1},
+		{10, "", "", "smi:interrupt", -1},
+		{12, "", "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system.", "smi:no-library", -1},
 		{13, "", "", "smi:function-missing", -1}, {14, "", "", "smi:inforom", -1}, {15, "", "", "gpu:lost", -1},
-		{15, "Unable to determine the device handle for GPU 0000:05:00.0: GPU is lost.  Reboot the system to recover this GPU\n", "", "gpu:lost", 1},
-		{18, "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 535.183\n", "", "smi:driver-mismatch", -1},
-		{255, "Failed to initialize NVML: Unknown Error\n", "", "smi:nvml-unknown", -1}, {255, "", "", "smi:failed", -1},
-		{1, "", "", "smi:failed", -1}, {0, "", "", "smi:empty", -1}, {0, "hello\n", "", "smi:parse", -1}, {0, "No devices were found\n", "", "smi:no-devices", 0},
+		{15,
+			"Unable to determine the device handle for GPU 0000:05:00.0: GPU is lost.  Reboot the system to recover this GPU\n", "", "gpu:lost", 1},
+		{18, "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 535.183\n", "",
+			"smi:driver-mismatch", -1},
+		{255, "Failed to initialize NVML: Unknown Error\n", "", "smi:nvml-unknown", -1},
+		{255, "", "", "smi:failed", -1},
+		{1, "", "", "smi:failed", -1}, {0, "", "", "smi:empty", -1}, {0, "hello\n", "", "smi:parse", -1},
+		{0, "No devices were found\n", "", "smi:no-devices", 0},
 	} {
 		t.Run(fmt.Sprint(c.exit, c.want), func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "out")
@@ -280,7 +292,8 @@ func TestOutputBeforeAFailureIsRead(t *testing.T) {
 func TestCompleteByExitStatus(t *testing.T) {
 	smi := fake(t, "nvidia-smi")
 	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "idle-8x-a100-550.xml"))
-	for exit, want := range map[int]bool{0: true, 8: true, 14: true, 4: false, 9: false, 13: false, 18: false, 255: false} {
+	for exit, want := range map[int]bool{0: true, 8: true, 14: true, 4: false, 9: false, 13: false, 18: false,
+		255: false} {
 		t.Setenv("GPUBOARD_FAKE_SMI_EXIT", strconv.Itoa(exit))
 		if s := collect(t, patient(Options{NvidiaSMI: smi})); s.GPUsComplete != want || len(s.GPUs) != 8 {
 			t.Errorf("exit status %d: complete is %v with %d GPUs", exit, s.GPUsComplete, len(s.GPUs))
@@ -291,7 +304,8 @@ func TestCompleteByExitStatus(t *testing.T) {
 	for budget := 300 * time.Millisecond; ; budget *= 2 { // until it has the time to write everything
 		s := collect(t, patient(Options{NvidiaSMI: smi, SMIBudget: budget}))
 		if s.GPUsComplete || !has(s, "smi:timeout") {
-			t.Errorf("it hangs after the last byte: complete is %v with %d GPUs, %s", s.GPUsComplete, len(s.GPUs), problems(s))
+			t.Errorf("it hangs after the last byte: complete is %v with %d GPUs, %s", s.GPUsComplete, len(s.GPUs),
+				problems(s))
 		}
 		if len(s.GPUs) == 8 {
 			break
@@ -307,7 +321,8 @@ func TestMissingPrograms(t *testing.T) {
 	if err := os.WriteFile(plain, []byte("#!/bin/sh\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for program, want := range map[string]string{"/does/not/exist": "smi:missing", "no-such-program-at-all": "smi:missing", plain: "smi:missing"} {
+	for program, want := range map[string]string{"/does/not/exist": "smi:missing",
+		"no-such-program-at-all": "smi:missing", plain: "smi:missing"} {
 		s := collect(t, patient(Options{NvidiaSMI: program}))
 		if problems(s) != want || s.GPUs != nil {
 			t.Errorf("%s: %s, %v", program, problems(s), s.GPUs)
@@ -338,7 +353,9 @@ func TestProgramsSeeNoSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := string(text); strings.Contains(s, "CANARY") || strings.Contains(s, "de_DE") || !strings.Contains(s, "LC_ALL=C ") || !strings.Contains(s, "LD_LIBRARY_PATH=/opt/driver-lib") || !strings.Contains(s, "-q -x") {
+	if s := string(text); strings.Contains(s, "CANARY") || strings.Contains(s, "de_DE") ||
+		!strings.Contains(s, "LC_ALL=C ") || !strings.Contains(s, "LD_LIBRARY_PATH=/opt/driver-lib") ||
+		!strings.Contains(s, "-q -x") {
 		t.Errorf("it saw %s", s)
 	}
 }
@@ -377,7 +394,8 @@ func TestNoProcessIsDeadWithoutPS(t *testing.T) {
 			if problems(s) != c.want || len(s.Processes) != 1 {
 				t.Fatalf("%s: %+v", problems(s), s.Processes)
 			}
-			if p := s.Processes[0]; p.Alive != nil || p.User != "" || p.UID != nil || p.Program != "nvidia-cuda-mps-server" {
+			if p := s.Processes[0]; p.Alive != nil || p.User != "" || p.UID != nil ||
+				p.Program != "nvidia-cuda-mps-server" {
 				t.Errorf("%+v", p)
 			}
 		})
@@ -425,7 +443,8 @@ func TestContextEndsCollect(t *testing.T) {
 func TestProblemsAreBounded(t *testing.T) {
 	var all []snapshot.Problem
 	for i := range 200 {
-		all = append(all, snapshot.Problem{Code: "x:y", Message: strconv.Itoa(i)}, snapshot.Problem{Code: "x:y", Message: "0"})
+		all = append(all, snapshot.Problem{Code: "x:y", Message: strconv.Itoa(i)},
+			snapshot.Problem{Code: "x:y", Message: "0"})
 	}
 	kept := limitProblems(all)
 	if len(kept) != snapshot.MaxErrors || kept[len(kept)-1].Message != "+137 more problems" {

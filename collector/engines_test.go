@@ -27,9 +27,10 @@ func TestEnginesThatAnswer(t *testing.T) {
 	want := answers.Container{Name: "train", User: "mira"}
 	for name, script := range map[string]string{
 		// Each refuses flags that it does not have.
-		"docker":  `[ "$1 $2 $3" = "ps --no-trunc --format" ] && [ $# = 4 ] && echo '` + trained + `'`,
-		"podman":  `echo 'a warning' >&2; [ "$LC_ALL $DOCKER_HOST" = "C unix:///elsewhere" ] && echo '` + trained + `'`,
-		"nerdctl": `case "$*" in "--namespace=k8s.io ps "*) echo '` + trained + `';; "--namespace=default ps "*) ;; *) exit 1;; esac`,
+		"docker": `[ "$1 $2 $3" = "ps --no-trunc --format" ] && [ $# = 4 ] && echo '` + trained + `'`,
+		"podman": `echo 'a warning' >&2; [ "$LC_ALL $DOCKER_HOST" = "C unix:///elsewhere" ] && echo '` + trained + `'`,
+		"nerdctl": `case "$*" in "--namespace=k8s.io ps "*) echo '` + trained +
+			`';; "--namespace=default ps "*) ;; *) exit 1;; esac`,
 	} {
 		t.Setenv("DOCKER_HOST", "unix:///elsewhere")
 		engine(t, name, script)
@@ -77,11 +78,13 @@ func TestAnEngineThatIsNotInstalled(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	dir := t.TempDir()
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, "no-such-engine"), []byte("#!/bin/sh\n"), 0o755), os.Chmod(dir, 0o777)); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "no-such-engine"), []byte("#!/bin/sh\n"), 0o755),
+		os.Chmod(dir, 0o777)); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	if _, err := AskEngine(t.Context(), "no-such-engine", slack); err == nil || errors.Is(err, ErrNotInstalled) || !strings.Contains(err.Error(), "others can replace it") {
+	if _, err := AskEngine(t.Context(), "no-such-engine", slack); err == nil || errors.Is(err, ErrNotInstalled) ||
+		!strings.Contains(err.Error(), "others can replace it") {
 		t.Errorf("one that others can replace: %v", err)
 	}
 }

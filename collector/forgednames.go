@@ -30,7 +30,8 @@ func checkForgedNames(procRoot string, s *snapshot.Snapshot) {
 			}
 			g.ProcessesUnknown = "the name of a process holds a part of nvidia-smi's output"
 			s.Errors = append(s.Errors, snapshot.Problem{Code: "smi:process-name", GPU: new(g.Index),
-				Message: fmt.Sprintf("pid %d on GPU %d is named like a part of nvidia-smi's output: its other processes are unknown",
+				Message: fmt.Sprintf(
+					"pid %d on GPU %d is named like a part of nvidia-smi's output: its other processes are unknown",
 					p.PID, g.Index)})
 		}
 	}
@@ -44,5 +45,6 @@ func nameContains(procRoot string, pid int, text string) bool {
 	}
 	defer dir.Close()
 	exe, _ := dir.Readlink("exe")
-	return bytes.Contains(readIn(dir, "cmdline", maxArguments), []byte(text)) || bytes.Contains([]byte(exe), []byte(text))
+	return bytes.Contains(readIn(dir, "cmdline", maxArguments), []byte(text)) ||
+		bytes.Contains([]byte(exe), []byte(text))
 }

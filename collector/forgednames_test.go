@@ -46,7 +46,8 @@ func TestForgedProcessIsDoubted(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := collect(t, patient(Options{NvidiaSMI: smi, Roots: hostinfo.Roots{Proc: proc}}))
-		if s.ProcessesKnownOf(&s.GPUs[0]) == c.doubted || has(s, "smi:process-name") != c.doubted || !s.ProcessesKnownOf(&s.GPUs[1]) {
+		if s.ProcessesKnownOf(&s.GPUs[0]) == c.doubted || has(s, "smi:process-name") != c.doubted ||
+			!s.ProcessesKnownOf(&s.GPUs[1]) {
 			t.Errorf("%.30q %.30q: %q, %s", c.cmdline, c.exe, s.GPUs[0].ProcessesUnknown, problems(s))
 		}
 	}

@@ -110,7 +110,8 @@ func (c *Collector) noteHung(s *snapshot.Snapshot, program string, r run) {
 		return
 	}
 	_, started, _ := ProcStat(c.opts.Roots.Proc, r.hung)
-	h := &hungProcess{PID: r.hung, Started: started, BootID: bootID(c.opts.Roots.Proc), Since: c.opts.Now().UTC().Format(time.RFC3339)}
+	h := &hungProcess{PID: r.hung, Started: started, BootID: bootID(c.opts.Roots.Proc),
+		Since: c.opts.Now().UTC().Format(time.RFC3339)}
 	c.stuck[program] = h
 	unnoted := ""
 	if err := writeHung(c.hungFile(program), *h); err != nil {

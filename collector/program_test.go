@@ -47,11 +47,13 @@ func TestNoArgumentIsCollected(t *testing.T) {
 		argv []string
 	}
 	for group := range slices.Chunk([]shape{
-		{"train.py", []string{"/usr/bin/python3", "-W", "ignore::x CANARY", "/home/CANARY/train.py", "--key", "CANARY"}},
+		{"train.py",
+			[]string{"/usr/bin/python3", "-W", "ignore::x CANARY", "/home/CANARY/train.py", "--key", "CANARY"}},
 		{"python3", []string{"python3", "-c", "CANARY"}},
 		{"python3", []string{"python3", "-m", "CANARY x"}},
 		{"sim.jl", []string{"julia", "--project=/a CANARY", "sim.jl"}},
-		{"org.example.Main", []string{"java", "-Dkey=x CANARY", "-XX:OnError=kill CANARY", "org.example.Main", "CANARY"}},
+		{"org.example.Main",
+			[]string{"java", "-Dkey=x CANARY", "-XX:OnError=kill CANARY", "org.example.Main", "CANARY"}},
 		{"x.rb", []string{"ruby", "-C", "/d CANARY", "x.rb"}},
 		{"bash", []string{"bash", "-c", "CANARY"}},
 		{"env", []string{"env", "KEY=CANARY", "prog"}},
@@ -105,8 +107,10 @@ func TestArgumentsOfAnotherProcess(t *testing.T) {
 	process("13", stat(500), "")
 	process("14", stat(500), "python3\x00"+strings.Repeat("x", ps.MaxCommandLineBytes)+"y\x00train.py\x00")
 	yes := true
-	list := []snapshot.Process{{PID: 9, Alive: &yes}, {PID: 10, Alive: &yes}, {PID: 11, Alive: &yes}, {PID: 12, Alive: &yes}, {PID: 13, Alive: &yes},
-		{PID: 14, Alive: &yes}, {PID: 10}, {PID: 8, Children: []snapshot.Child{{PID: 10, Program: "as-ps-says"}, {PID: 11, Program: "as-ps-says"}}}}
+	list := []snapshot.Process{{PID: 9, Alive: &yes}, {PID: 10, Alive: &yes}, {PID: 11, Alive: &yes},
+		{PID: 12, Alive: &yes}, {PID: 13, Alive: &yes},
+		{PID: 14, Alive: &yes}, {PID: 10},
+		{PID: 8, Children: []snapshot.Child{{PID: 10, Program: "as-ps-says"}, {PID: 11, Program: "as-ps-says"}}}}
 	for i := range list {
 		list[i].Program = "as-ps-says"
 	}
@@ -115,7 +119,8 @@ func TestArgumentsOfAnotherProcess(t *testing.T) {
 	for _, p := range list {
 		got = append(got, p.Program)
 	}
-	want := []string{"as-ps-says", "train.py", "as-ps-says", "as-ps-says", "as-ps-says", "python3", "as-ps-says", "as-ps-says"}
+	want := []string{"as-ps-says", "train.py", "as-ps-says", "as-ps-says", "as-ps-says", "python3", "as-ps-says",
+		"as-ps-says"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
 	}

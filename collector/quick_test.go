@@ -48,7 +48,8 @@ func TestPSReadsOnlyTheProcessesNeeded(t *testing.T) {
 		well, ill, then string // the arguments of ps: all alive; one gone, twice; all alive again, twice
 	}{
 		{"procps", "", "-q", "-q -A -A", "-A -q"},
-		{"one that has no quick mode", `[ "$1" = -q ] && { echo "error: unsupported option" >&2; exit 1; }`, "-q -A", "-A -A", "-A -A"},
+		{"one that has no quick mode", `[ "$1" = -q ] && { echo "error: unsupported option" >&2; exit 1; }`, "-q -A",
+			"-A -A", "-A -A"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			program, arguments := loggedPS(t, test.before)
@@ -70,7 +71,8 @@ func TestPSReadsOnlyTheProcessesNeeded(t *testing.T) {
 				t.Errorf("one gone: run with %q, want %q; %s", got, test.ill, problems(s))
 			}
 			for _, p := range s.Processes {
-				if p.PID == dead && (p.Alive == nil || *p.Alive || len(p.Children) != 1 || p.Children[0].PID != orphan) {
+				if p.PID == dead &&
+					(p.Alive == nil || *p.Alive || len(p.Children) != 1 || p.Children[0].PID != orphan) {
 					t.Errorf("the dead one is %+v", p)
 				}
 			}

@@ -194,7 +194,8 @@ func TestWrongRecordOfAHungProgramIsIgnored(t *testing.T) {
 
 func TestParseStat(t *testing.T) {
 	rest := strings.Repeat(" 1", 18) + " 4711" + strings.Repeat(" 2", 30)
-	for text, want := range map[string]bool{"17 (a) b) (c) D" + rest: true, "17 (a\n) R" + rest: true, "17 (a) D 1": false, "": false, "17 a D" + rest: false} {
+	for text, want := range map[string]bool{"17 (a) b) (c) D" + rest: true, "17 (a\n) R" + rest: true,
+		"17 (a) D 1": false, "": false, "17 a D" + rest: false} {
 		_, started, ok := parseStat([]byte(text))
 		if ok != want || ok && started != 4711 {
 			t.Errorf("%q: %d %v", text, started, ok)
@@ -206,7 +207,8 @@ func TestParseStat(t *testing.T) {
 // gives no program that is looked for by name; a path is the operator's own choice.
 func TestProgramsOfOthers(t *testing.T) {
 	const name = "gpuboard-test-program"
-	for mode, found := range map[os.FileMode]bool{0o755: true, 0o700: true, 0o775: false, 0o757: false, 0o777 | os.ModeSticky: true} {
+	for mode, found := range map[os.FileMode]bool{0o755: true, 0o700: true, 0o775: false, 0o757: false,
+		0o777 | os.ModeSticky: true} {
 		above := t.TempDir()
 		dir := filepath.Join(above, "bin")
 		if err := os.Mkdir(dir, 0o755); err != nil {
@@ -221,7 +223,8 @@ func TestProgramsOfOthers(t *testing.T) {
 		}
 		t.Setenv("PATH", "relative:"+dir)
 		got, err := resolve(name)
-		if found && (got != path || err != nil) || !found && (err == nil || !strings.Contains(err.Error(), path+" is skipped, because others can replace it")) {
+		if found && (got != path || err != nil) || !found &&
+			(err == nil || !strings.Contains(err.Error(), path+" is skipped, because others can replace it")) {
 			t.Errorf("below a directory of mode %v: %q, %v", mode, got, err)
 		}
 		if got, err := resolve(path); got != path || err != nil {

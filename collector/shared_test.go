@@ -22,7 +22,8 @@ func TestSharedMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	proc := t.TempDir()
-	if err := os.WriteFile(filepath.Join(proc, "meminfo"), []byte("MemTotal: 131072000 kB\nMemAvailable: 104857600 kB\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(proc, "meminfo"),
+		[]byte("MemTotal: 131072000 kB\nMemAvailable: 104857600 kB\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "out")
@@ -48,7 +49,8 @@ func TestSharedMemory(t *testing.T) {
 		{"NVIDIA GeForce RTX 3090", "Not Supported", "Not Supported", false, -1},
 		{"NVIDIA GH200 480GB", "97871 MiB", "1 MiB", false, 1},
 	} {
-		r := strings.NewReplacer("<product_name>NVIDIA GB10<", "<product_name>"+c.name+"<", "<total>N/A</total>", "<total>"+c.total+"</total>",
+		r := strings.NewReplacer("<product_name>NVIDIA GB10<", "<product_name>"+c.name+"<", "<total>N/A</total>",
+			"<total>"+c.total+"</total>",
 			"<used>N/A</used>", "<used>"+c.used+"</used>")
 		if err := os.WriteFile(file, []byte(r.Replace(string(text))), 0o644); err != nil {
 			t.Fatal(err)
@@ -59,7 +61,8 @@ func TestSharedMemory(t *testing.T) {
 		if g.MemoryUsed != nil {
 			used = *g.MemoryUsed
 		}
-		if g.MemoryShared != c.shared || used != c.want || (c.want == 25600) != (g.MemoryTotal != nil && *g.MemoryTotal == 128000 && *g.MemoryFree == 102400) {
+		if g.MemoryShared != c.shared || used != c.want ||
+			(c.want == 25600) != (g.MemoryTotal != nil && *g.MemoryTotal == 128000 && *g.MemoryFree == 102400) {
 			t.Errorf("%s with %q: shared %v, used %d, %v", c.name, c.total, g.MemoryShared, used, g.MemoryTotal)
 		}
 	}
@@ -69,7 +72,8 @@ func TestSharedMemory(t *testing.T) {
 	if err := os.WriteFile(file, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if g := collect(t, patient(Options{NvidiaSMI: smi, Roots: hostinfo.Roots{Proc: proc}})).GPUs[0]; !g.MemoryShared || g.MemoryTotal != nil || g.MemoryUsed != nil {
+	if g := collect(t, patient(Options{NvidiaSMI: smi, Roots: hostinfo.Roots{Proc: proc}})).GPUs[0]; !g.MemoryShared ||
+		g.MemoryTotal != nil || g.MemoryUsed != nil {
 		t.Errorf("without the node's memory: %+v", g)
 	}
 }
@@ -89,7 +93,8 @@ func TestSharedMemoryNeedsKnownProcesses(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(root, "self/ns"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(root, "meminfo"), []byte("MemTotal: 131072000 kB\nMemAvailable: 104857600 kB\n"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(root, "meminfo"),
+			[]byte("MemTotal: 131072000 kB\nMemAvailable: 104857600 kB\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Symlink(namespace, filepath.Join(root, "self/ns/pid")); err != nil {
@@ -128,7 +133,8 @@ func TestSharedMemoryNeedsKnownProcesses(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := collect(t, patient(Options{Host: "spark", NvidiaSMI: smi, Roots: hostinfo.Roots{Proc: c.root}}))
-			in := board.Input{Now: s.CollectedAt.Add(time.Second), Hosts: []inventory.Host{{Name: "spark"}}, Reports: map[string]board.Report{"spark": {Snapshot: s}}}
+			in := board.Input{Now: s.CollectedAt.Add(time.Second), Hosts: []inventory.Host{{Name: "spark"}},
+				Reports: map[string]board.Report{"spark": {Snapshot: s}}}
 			b, _ := board.Merge(in)
 			state := board.Unknown // a cut answer may have no GPU at all
 			for _, g := range b.Hosts[0].GPUs {

@@ -21,12 +21,15 @@ func TestAcceleratorsThatAreNotRead(t *testing.T) {
 		missing bool   // nvidia-smi is asked for
 	}{
 		{"nothing", "0000:00:1f.0 0x8086 0x060100 -", "", "", true},
-		{"Ascend", "0000:c1:00.0 0x19e5 0x120000 devdrv_device_driver; 0000:c2:00.0 0x19e5 0x120000 -", "", "an Ascend NPU", false},
+		{"Ascend", "0000:c1:00.0 0x19e5 0x120000 devdrv_device_driver; 0000:c2:00.0 0x19e5 0x120000 -", "",
+			"an Ascend NPU", false},
 		{"a server's display by Huawei", "0000:07:00.0 0x19e5 0x030000 hibmc-drm", "", "", true},
-		{"Intel", "0000:03:00.0 0x8086 0x030000 xe; 0000:00:02.0 0x8086 0x030000 i915", "", "a discrete Intel GPU", false},
+		{"Intel", "0000:03:00.0 0x8086 0x030000 xe; 0000:00:02.0 0x8086 0x030000 i915", "", "a discrete Intel GPU",
+			false},
 		{"Intel's graphics alone", "0000:00:02.0 0x8086 0x030000 i915", "", "", true},
 		{"Intel without a driver", "0000:03:00.0 0x8086 0x038000 -", "", "", true},
-		{"beside a card of NVIDIA's", "0000:c1:00.0 0x19e5 0x120000 -; 0000:01:00.0 0x10de 0x030200 -", "", "an Ascend NPU", true},
+		{"beside a card of NVIDIA's", "0000:c1:00.0 0x19e5 0x120000 -; 0000:01:00.0 0x10de 0x030200 -", "",
+			"an Ascend NPU", true},
 		{"Jetson", "", "nvidia,p3737-0000+p3701-0000\x00nvidia,tegra234\x00", "a Jetson without nvidia-smi", false},
 		{"another board", "", "raspberrypi,5-model-b\x00", "", true},
 	} {
@@ -47,7 +50,8 @@ func TestAcceleratorsThatAreNotRead(t *testing.T) {
 				dir := filepath.Join("sys/bus/pci/devices", f[0])
 				write(filepath.Join(dir, "vendor"), f[1]+"\n")
 				write(filepath.Join(dir, "class"), f[2]+"\n")
-				if err := os.Symlink("../../../../bus/pci/drivers/"+f[3], filepath.Join(root, dir, "driver")); err != nil {
+				if err := os.Symlink("../../../../bus/pci/drivers/"+f[3],
+					filepath.Join(root, dir, "driver")); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -85,7 +89,9 @@ func TestAcceleratorsThatAreNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "orin-540.xml"))
-	if s := collect(t, patient(Options{NvidiaSMI: fake(t, "nvidia-smi"), Roots: hostinfo.Roots{Proc: filepath.Dir(tree)}})); has(s, "gpu:unread") {
+	if s := collect(t,
+		patient(Options{NvidiaSMI: fake(t, "nvidia-smi"), Roots: hostinfo.Roots{Proc: filepath.Dir(tree)}})); has(s,
+		"gpu:unread") {
 		t.Errorf("a Jetson that is read: %s", problems(s))
 	}
 }

@@ -117,8 +117,9 @@ func (c *Collector) addXIDs(s *snapshot.Snapshot, found []kernellog.Event) {
 		if last.Fatal == nil || s.CollectedAt.Sub(last.Fatal.At) > kernellog.FatalFor {
 			continue
 		}
-		p := snapshot.Problem{Code: "gpu:xid", Message: fmt.Sprintf("the driver reported XID %d for the GPU at PCI %s at %s",
-			last.Fatal.Code, bus, last.Fatal.At.UTC().Format(time.RFC3339))}
+		p := snapshot.Problem{Code: "gpu:xid",
+			Message: fmt.Sprintf("the driver reported XID %d for the GPU at PCI %s at %s",
+				last.Fatal.Code, bus, last.Fatal.At.UTC().Format(time.RFC3339))}
 		if g != nil {
 			p.GPU = new(g.Index)
 		}

@@ -46,13 +46,15 @@ func TestTheLastErrorOfAGPU(t *testing.T) {
 		b := first.GPUs[i].PCIBusID
 		return b[4:strings.LastIndexByte(b, '.')]
 	}
-	add(kmsgLine(t, 3*time.Second, bus(0), 31), kmsgLine(t, 2*time.Second, bus(1), 79), kmsgLine(t, time.Second, bus(1), 45), kmsgLine(t, time.Second, "00ff:ff:1f", 79))
+	add(kmsgLine(t, 3*time.Second, bus(0), 31), kmsgLine(t, 2*time.Second, bus(1), 79),
+		kmsgLine(t, time.Second, bus(1), 45), kmsgLine(t, time.Second, "00ff:ff:1f", 79))
 	c := New(opts)
 	s := collect(t, c)
 	xid := func(i, code int) {
 		t.Helper()
 		x := s.GPUs[i].XID
-		if code == 0 != (x == nil) || x != nil && (x.Code != code || time.Since(x.At.Time) > time.Minute || x.At.After(time.Now())) {
+		if code == 0 != (x == nil) || x != nil &&
+			(x.Code != code || time.Since(x.At.Time) > time.Minute || x.At.After(time.Now())) {
 			t.Errorf("GPU %d: %+v, want %d", i, x, code)
 		}
 	}
@@ -84,7 +86,8 @@ func TestTheLastErrorOfAGPU(t *testing.T) {
 
 // The kernel and nvidia-smi spell the address of one GPU differently.
 func TestAnErrorFindsItsGPU(t *testing.T) {
-	for kernel, driver := range map[string]string{"0000:91:00": "00000000:91:00.0", "10000:9B:00": "00010000:9b:00.0", "0001:a1:00": "0001:A1:00.0"} {
+	for kernel, driver := range map[string]string{"0000:91:00": "00000000:91:00.0", "10000:9B:00": "00010000:9b:00.0",
+		"0001:a1:00": "0001:A1:00.0"} {
 		c := New(Options{})
 		s := &snapshot.Snapshot{CollectedAt: snapshot.TimeOf(at(0)), GPUs: []snapshot.GPU{{PCIBusID: driver}}}
 		c.addXIDs(s, []kernellog.Event{{Bus: kernel, Code: 31, At: at(0)}})
@@ -99,7 +102,8 @@ func TestAnErrorIsAProblemForADay(t *testing.T) {
 	c := New(Options{})
 	c.xids.Add(kernellog.Event{Bus: "0000:01:00", Code: 79, At: at(0)})
 	for age, problem := range map[time.Duration]bool{23 * time.Hour: true, 25 * time.Hour: false} {
-		s := &snapshot.Snapshot{CollectedAt: snapshot.TimeOf(at(0).Add(age)), GPUs: []snapshot.GPU{{PCIBusID: "00000000:01:00.0"}, {PCIBusID: ""}}}
+		s := &snapshot.Snapshot{CollectedAt: snapshot.TimeOf(at(0).Add(age)),
+			GPUs: []snapshot.GPU{{PCIBusID: "00000000:01:00.0"}, {PCIBusID: ""}}}
 		c.addXIDs(s, nil)
 		if has(s, "gpu:xid") != problem || s.GPUs[0].XID == nil || s.GPUs[0].XID.Code != 79 || s.GPUs[1].XID != nil {
 			t.Errorf("after %s: %s %+v", age, problems(s), s.GPUs[0].XID)
@@ -129,10 +133,12 @@ func TestJournalIsReadAtIntervals(t *testing.T) {
 		t.Errorf("%+v, asked %q", found, asked())
 	}
 	c.kernelLogEvents(context.Background(), now.Add(6*time.Minute))
-	if lines := asked(); len(lines) != 2 || strings.Contains(lines[0], "--since") || !strings.Contains(lines[1], fmt.Sprintf("--since=@%d ", now.Add(-time.Minute).Unix())) {
+	if lines := asked(); len(lines) != 2 || strings.Contains(lines[0], "--since") ||
+		!strings.Contains(lines[1], fmt.Sprintf("--since=@%d ", now.Add(-time.Minute).Unix())) {
 		t.Errorf("asked %q", lines)
 	}
-	for name, opts := range map[string]Options{"none": {Kmsg: "/none"}, "missing": {Kmsg: "/none", Journal: "/none"}, "failing": {Kmsg: "/none", Journal: "/bin/false"}} {
+	for name, opts := range map[string]Options{"none": {Kmsg: "/none"}, "missing": {Kmsg: "/none", Journal: "/none"},
+		"failing": {Kmsg: "/none", Journal: "/bin/false"}} {
 		if found := New(opts).kernelLogEvents(context.Background(), now); found != nil {
 			t.Errorf("%s: %+v", name, found)
 		}

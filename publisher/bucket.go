@@ -93,7 +93,8 @@ func storeError(err error) error {
 	e, _ := errors.AsType[*objectstore.Error](err)
 	switch {
 	case errors.Is(err, objectstore.ErrChanged):
-		return &Error{Code: CodeStore, Err: err, Advice: "two nodes may push to one target: each needs a prefix of its own"}
+		return &Error{Code: CodeStore, Err: err,
+			Advice: "two nodes may push to one target: each needs a prefix of its own"}
 	case e == nil:
 		return &Error{Code: CodeStore, Err: err}
 	case e.Permanent:

@@ -29,10 +29,12 @@ func TestCheckAccess(t *testing.T) {
 // The check needs all that a push needs, and says which request failed.
 func TestCheckAccessWithoutPermission(t *testing.T) {
 	for request, c := range map[string]struct{ code, step string }{
-		"open": {CodeRemoteDenied, stepOpen}, "write": {CodeRemoteDenied, stepWrite}, "remove": {CodeRemoteDenied, stepRemove}, "posix-rename": {"ssh:no-posix-rename", ""},
+		"open": {CodeRemoteDenied, stepOpen}, "write": {CodeRemoteDenied, stepWrite},
+		"remove": {CodeRemoteDenied, stepRemove}, "posix-rename": {"ssh:no-posix-rename", ""},
 	} {
 		s := sshtest.Start(t, sshtest.Options{Command: "internal-sftp -P " + request})
-		if err := CheckAccess(t.Context(), toServer(t, s, s.Port), func() {}); Code(err) != c.code || !strings.HasPrefix(err.Error(), c.step) {
+		if err := CheckAccess(t.Context(), toServer(t, s, s.Port), func() {}); Code(err) != c.code ||
+			!strings.HasPrefix(err.Error(), c.step) {
 			t.Errorf("without %s: %v (%s), want %s", request, err, Code(err), c.code)
 		}
 		if left := content(t, s.Dir); len(left) != 0 && request != "remove" {

@@ -13,7 +13,8 @@ import (
 // TestCodesOfRareFailures: what no server of the tests does by itself.
 func TestCodesOfRareFailures(t *testing.T) {
 	p := open(t, Options{Target: Target{Scheme: "sftp", Host: "web.example.org"}})
-	if e := p.remoteError(stepRename, LatestName, os.ErrNotExist); e.Code != "remote:temp-gone" || e.Hint() == "" || !e.Temporary() {
+	if e := p.remoteError(stepRename, LatestName, os.ErrNotExist); e.Code != "remote:temp-gone" || e.Hint() == "" ||
+		!e.Temporary() {
 		t.Errorf("%s (%v), hint %q, temporary %v", e.Code, e, e.Hint(), e.Temporary())
 	}
 

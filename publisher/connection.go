@@ -33,8 +33,9 @@ func (p *Publisher) ssh() sshclient.Options {
 	return sshclient.Options{
 		User: t.User, Host: t.Host, Port: t.Port, Program: "sftp",
 		// A server under load may take long to fork a session.
-		Timeout: p.opts.Budget / 2, Identity: p.opts.Identity, KnownHosts: p.opts.KnownHosts, ResolveConfig: p.opts.ResolveConfig,
-		KeyHint: "bring this node's public key to the web host: as /etc/ssh/gpudrop/ACCOUNT where sshd takes snapshots, as HOST.pub in the directory of keys where gpuboard receive does",
+		Timeout: p.opts.Budget / 2, Identity: p.opts.Identity, KnownHosts: p.opts.KnownHosts,
+		ResolveConfig: p.opts.ResolveConfig,
+		KeyHint:       "bring this node's public key to the web host: as /etc/ssh/gpudrop/ACCOUNT where sshd takes snapshots, as HOST.pub in the directory of keys where gpuboard receive does",
 		WebHint: "without its port, to: is that of sshd: --to " + shell.Quote(withoutPort.String()) +
 			"; gpuboard receive usually has: --to " + shell.Quote(receive.String()),
 	}
@@ -98,7 +99,8 @@ func (c *connection) extensions(host string) error {
 	if _, ok := c.sftp.HasExtension("posix-rename@openssh.com"); !ok {
 		return configError("ssh:no-posix-rename",
 			"use OpenSSH's internal-sftp or `gpuboard receive` on the server, and do not deny posix-rename there",
-			fmt.Errorf("opening an SFTP session on %s: it does not offer posix-rename@openssh.com, without which readers would see a file missing or torn", host))
+			fmt.Errorf(
+				"opening an SFTP session on %s: it does not offer posix-rename@openssh.com, without which readers would see a file missing or torn", host))
 	}
 	_, c.fsync = c.sftp.HasExtension("fsync@openssh.com")
 	_, c.statvfs = c.sftp.HasExtension("statvfs@openssh.com")

@@ -31,7 +31,9 @@ func TestKilledPush(t *testing.T) {
 	}
 	src := newMemorySpool()
 	src.set(LatestName, sealed(7))
-	publish(t, open(t, Options{Target: target, Identity: []string{part[1]}, KnownHosts: []string{part[2]}, StateDir: part[3]}), src)
+	publish(t,
+		open(t, Options{Target: target, Identity: []string{part[1]}, KnownHosts: []string{part[2]}, StateDir: part[3]}),
+		src)
 }
 
 func TestKilledPushIsCleanedUpByTheNext(t *testing.T) {
@@ -48,7 +50,9 @@ func TestKilledPushIsCleanedUpByTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self, "-test.run=^TestKilledPush$")
-	cmd.Env = append(os.Environ(), "PUBLISHER_TEST_PUSH="+strings.Join([]string{o.Target.String(), o.Identity[0], o.KnownHosts[0], o.StateDir}, "|"))
+	cmd.Env = append(os.Environ(),
+		"PUBLISHER_TEST_PUSH="+strings.Join([]string{o.Target.String(), o.Identity[0], o.KnownHosts[0], o.StateDir},
+			"|"))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +103,8 @@ func TestUploadRecordsOfOtherProcesses(t *testing.T) {
 	}
 	r := newUploadRecords(t.TempDir(), Target{Scheme: "sftp", Host: "web"}, DefaultBudget)
 	for text, abandoned := range map[string]bool{
-		strconv.Itoa(os.Getpid()): false, strconv.Itoa(ended.Process.Pid): true, "": true, "0": true, "-1": true, "x": true,
+		strconv.Itoa(os.Getpid()): false, strconv.Itoa(ended.Process.Pid): true, "": true, "0": true, "-1": true,
+		"x": true,
 	} {
 		temp := newTempName()
 		writeFile(t, r.path(temp), text)
@@ -131,7 +136,8 @@ func TestEachFileIsSyncedBeforeItsRename(t *testing.T) {
 	p := open(t, o)
 	publish(t, p, newMemorySpool(LatestName))
 	log := filepath.Join(t.TempDir(), "calls")
-	watch := exec.Command(strace, "-f", "-o", log, "-e", "trace=fsync,rename,renameat,renameat2", "-p", strconv.Itoa(s.SFTP()[0]))
+	watch := exec.Command(strace, "-f", "-o", log, "-e", "trace=fsync,rename,renameat,renameat2", "-p",
+		strconv.Itoa(s.SFTP()[0]))
 	stderr, err := watch.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +155,8 @@ func TestEachFileIsSyncedBeforeItsRename(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sync, rename := bytes.Index(calls, []byte("fsync(")), bytes.Index(calls, []byte("rename")); sync < 0 || rename < sync {
+	if sync, rename := bytes.Index(calls, []byte("fsync(")), bytes.Index(calls, []byte("rename")); sync < 0 ||
+		rename < sync {
 		t.Errorf("the server was asked for:\n%s", calls)
 	}
 }
@@ -211,7 +218,8 @@ func TestFullDisk(t *testing.T) {
 			src := newMemorySpool(LatestName)
 			if c.code != "remote:noinode" {
 				publish(t, p, src)
-			} else if err := os.WriteFile(filepath.Join(dir, LatestName), []byte("content of "+LatestName), 0o644); err != nil {
+			} else if err := os.WriteFile(
+				filepath.Join(dir, LatestName), []byte("content of "+LatestName), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			src.set(LatestName, bytes.Repeat([]byte("x"), c.size))
@@ -258,7 +266,8 @@ func TestUploadRecordsEndWithTheirFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.KnownHosts = []string{writeFile(t, filepath.Join(t.TempDir(), "known"), strings.ReplaceAll(string(raw), fmt.Sprintf("]:%d ", o.Target.Port), fmt.Sprintf("]:%d ", proxy.Port)))}
+		o.KnownHosts = []string{writeFile(t, filepath.Join(t.TempDir(), "known"),
+			strings.ReplaceAll(string(raw), fmt.Sprintf("]:%d ", o.Target.Port), fmt.Sprintf("]:%d ", proxy.Port)))}
 		o.Target.Port = proxy.Port
 		o.Keep, o.retryCap = true, 5*time.Millisecond
 		p := open(t, o)

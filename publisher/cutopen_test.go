@@ -164,7 +164,10 @@ func letsIn(t *testing.T, serve func(net.Conn, <-chan ssh.NewChannel)) Options {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { listener.Close() })
-	config := &ssh.ServerConfig{PublicKeyCallback: func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, nil }}
+	config := &ssh.ServerConfig{PublicKeyCallback: func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions,
+		error) {
+		return nil, nil
+	}}
 	config.AddHostKey(signer)
 	go func() {
 		for {
@@ -194,7 +197,8 @@ func letsIn(t *testing.T, serve func(net.Conn, <-chan ssh.NewChannel)) Options {
 			t.Fatal(err)
 		}
 	}
-	return Options{Target: Target{Scheme: "sftp", User: "n", Host: "127.0.0.1", Port: port}, Identity: []string{identity}, KnownHosts: []string{known}, StateDir: dir}
+	return Options{Target: Target{Scheme: "sftp", User: "n", Host: "127.0.0.1", Port: port},
+		Identity: []string{identity}, KnownHosts: []string{known}, StateDir: dir}
 }
 
 // TestFailingIsToldOfAttemptsThatAreMadeAgain: Failing is called while Publish still tries, but not because a kept

@@ -27,7 +27,8 @@ func TestShippedConfigurationIsValid(t *testing.T) {
 	dir := t.TempDir()
 	sshtest.WriteKey(t, filepath.Join(dir, "host"), "ed25519", "")
 	check := func(line string) (string, error) {
-		main := writeFile(t, filepath.Join(dir, "sshd_config"), fmt.Sprintf("HostKey %s/host\nInclude %s\n%s\n", dir, conf, line))
+		main := writeFile(t, filepath.Join(dir, "sshd_config"),
+			fmt.Sprintf("HostKey %s/host\nInclude %s\n%s\n", dir, conf, line))
 		out, err := exec.Command(sshd, "-t", "-f", main).CombinedOutput()
 		return string(out), err
 	}
@@ -72,8 +73,9 @@ func TestShippedConfigurationIsolatesNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := ssh.Dial("tcp", s.Addr, &ssh.ClientConfig{User: nodes[0].Name, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)},
-		HostKeyCallback: ssh.FixedHostKey(s.Public["ed25519"])})
+	client, err := ssh.Dial("tcp", s.Addr,
+		&ssh.ClientConfig{User: nodes[0].Name, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)},
+			HostKeyCallback: ssh.FixedHostKey(s.Public["ed25519"])})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,8 +120,9 @@ func TestShippedConfigurationIsolatesNodes(t *testing.T) {
 	c.Close()
 
 	// A shell or a command: the forced SFTP server answers instead, if anything does.
-	shell, err := ssh.Dial("tcp", s.Addr, &ssh.ClientConfig{User: nodes[0].Name, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)},
-		HostKeyCallback: ssh.FixedHostKey(s.Public["ed25519"])})
+	shell, err := ssh.Dial("tcp", s.Addr,
+		&ssh.ClientConfig{User: nodes[0].Name, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)},
+			HostKeyCallback: ssh.FixedHostKey(s.Public["ed25519"])})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,9 +92,11 @@ func (p *Publisher) remoteError(step, name string, err error) *Error {
 	case errors.Is(err, os.ErrPermission), errors.As(err, &s) && s.FxCode() == sftp.ErrSSHFxOpUnsupported:
 		return configError(
 			CodeRemoteDenied,
-			"on the server, make "+dir+" writable by the node's account and allow the requests open, close, write, fsync, posix-rename, remove, realpath",
+			"on the server, make "+dir+
+				" writable by the node's account and allow the requests open, close, write, fsync, posix-rename, remove, realpath",
 			wrapped,
 		)
 	}
-	return &Error{Code: CodeRemoteFailure, Err: wrapped, Advice: "the server gives no reason; check free space, quota and read-only file systems there: df -h; df -i"}
+	return &Error{Code: CodeRemoteFailure, Err: wrapped,
+		Advice: "the server gives no reason; check free space, quota and read-only file systems there: df -h; df -i"}
 }

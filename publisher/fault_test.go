@@ -44,13 +44,14 @@ func receiverWith(t testing.TB, now func() time.Time) (Options, string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	listening, done := make(chan string), make(chan error, 1)
 	go func() {
-		done <- dropbox.Serve(ctx, dropbox.Options{Data: data, Keys: keys, HostKey: filepath.Join(data, "host_key"), Listen: "127.0.0.1:0",
-			OnListen: func(addr net.Addr, key, _ string) {
-				o.Target.Host, o.Target.Port = "127.0.0.1", addr.(*net.TCPAddr).Port
-				listening <- knownhosts.Normalize(addr.String()) + " " + key + "\n"
-			},
-			Now: now,
-		})
+		done <- dropbox.Serve(ctx,
+			dropbox.Options{Data: data, Keys: keys, HostKey: filepath.Join(data, "host_key"), Listen: "127.0.0.1:0",
+				OnListen: func(addr net.Addr, key, _ string) {
+					o.Target.Host, o.Target.Port = "127.0.0.1", addr.(*net.TCPAddr).Port
+					listening <- knownhosts.Normalize(addr.String()) + " " + key + "\n"
+				},
+				Now: now,
+			})
 	}()
 	if err := os.WriteFile(o.KnownHosts[0], []byte(<-listening), 0o600); err != nil {
 		t.Fatal(err)
@@ -156,7 +157,8 @@ func TestServerThatStopsAnswering(t *testing.T) {
 
 		// Waiting for the banner has its own limit, which leaves time to try again.
 		o.Budget, o.retryCap = 4*time.Second, time.Millisecond
-		o.ResolveConfig = sshConfig(t, writeFile(t, filepath.Join(t.TempDir(), "config"), "Host *\n ConnectTimeout 1\n"))
+		o.ResolveConfig = sshConfig(t,
+			writeFile(t, filepath.Join(t.TempDir(), "config"), "Host *\n ConnectTimeout 1\n"))
 		p := open(t, o)
 		refused(t, p, newMemorySpool(LatestName), CodeTimeout)
 		if r, _ := p.Publish(t.Context(), newMemorySpool(LatestName)); r.Attempts < 2 {
@@ -238,7 +240,8 @@ func TestCancelledAndRefusedConnections(t *testing.T) {
 	s.Stop()
 	o := toServer(t, s, s.Port)
 	o.Budget = testBudget
-	if e := refused(t, open(t, o), newMemorySpool(LatestName), CodeRefused); !e.Temporary() || !strings.Contains(e.Hint(), "-P ") {
+	if e := refused(t, open(t, o), newMemorySpool(LatestName), CodeRefused); !e.Temporary() ||
+		!strings.Contains(e.Hint(), "-P ") {
 		t.Errorf("temporary %v, hint %q", e.Temporary(), e.Hint())
 	}
 }
@@ -289,7 +292,8 @@ func TestLineCutAtEveryPlace(t *testing.T) {
 
 func TestErrorsWrap(t *testing.T) {
 	e := configError(CodeAuth, "h", errors.New("inner"))
-	if !errors.Is(e, e.Err) || e.Error() != "inner" || Code(fmt.Errorf("outer: %w", e)) != CodeAuth || Code(e.Err) != "" {
+	if !errors.Is(e, e.Err) || e.Error() != "inner" || Code(fmt.Errorf("outer: %w", e)) != CodeAuth ||
+		Code(e.Err) != "" {
 		t.Errorf("%v", e)
 	}
 }
@@ -298,10 +302,13 @@ func TestErrorsWrap(t *testing.T) {
 // second one is told why.
 func TestKeyOfAnotherNode(t *testing.T) {
 	var seconds atomic.Int64
-	o, drop := receiverWith(t, func() time.Time { return time.Date(2026, 11, 20, 8, 0, int(seconds.Load()), 0, time.UTC) })
+	o, drop := receiverWith(t,
+		func() time.Time { return time.Date(2026, 11, 20, 8, 0, int(seconds.Load()), 0, time.UTC) })
 	bundle := func(host string) *memorySpool {
-		s := &snapshot.Snapshot{Host: host, BootID: "aaaaaaaa-1111-4222-8333-444455556666", Seq: 1, CollectedAt: snapshot.Time{Time: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}}
-		data, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: host, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
+		s := &snapshot.Snapshot{Host: host, BootID: "aaaaaaaa-1111-4222-8333-444455556666", Seq: 1,
+			CollectedAt: snapshot.Time{Time: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}}
+		data, err := snapshot.EncodeBundle(
+			&snapshot.Bundle{Host: host, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -313,7 +320,8 @@ func TestKeyOfAnotherNode(t *testing.T) {
 	before := content(t, drop)
 	o.Host = "gpu02"
 	e := refused(t, open(t, o), bundle("gpu02"), CodeRemoteDenied)
-	if e.Temporary() || !strings.Contains(e.Error(), "this key is for gpu01, and the file is of gpu02") || !strings.Contains(e.Hint(), "a key of its own") {
+	if e.Temporary() || !strings.Contains(e.Error(), "this key is for gpu01, and the file is of gpu02") ||
+		!strings.Contains(e.Hint(), "a key of its own") {
 		t.Errorf("temporary %v, %v, hint %q", e.Temporary(), e, e.Hint())
 	}
 	if diff := cmp.Diff(before, content(t, drop)); diff != "" {
@@ -341,7 +349,8 @@ func TestWebServerAtThePort(t *testing.T) {
 	e := refused(t, open(t, o), newMemorySpool(LatestName), "ssh:handshake")
 	want := o.Target
 	want.Port = 0
-	if e.Temporary() || !strings.Contains(e.Error(), "this is a web server") || !strings.Contains(e.Hint(), "--to "+want.String()+";") {
+	if e.Temporary() || !strings.Contains(e.Error(), "this is a web server") ||
+		!strings.Contains(e.Hint(), "--to "+want.String()+";") {
 		t.Errorf("temporary %v, %v, hint %q", e.Temporary(), e, e.Hint())
 	}
 }

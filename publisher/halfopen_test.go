@@ -34,8 +34,10 @@ func TestVanishedClients(t *testing.T) {
 	}
 	// The first of the two is not how long sshd waits: 9.2 sleeps for one interval,
 	// finds that not more than one has passed, and sleeps for another.
-	if after := 2 * seconds("ClientAliveInterval") * (seconds("ClientAliveCountMax") + 1); after < 1 || after > 60 || seconds("LoginGraceTime") > 60 {
-		t.Errorf("a node that vanished is forgotten after %d s, and a login after %d s; 60 is the most", after, seconds("LoginGraceTime"))
+	if after := 2 * seconds("ClientAliveInterval") * (seconds("ClientAliveCountMax") + 1); after < 1 || after > 60 ||
+		seconds("LoginGraceTime") > 60 {
+		t.Errorf("a node that vanished is forgotten after %d s, and a login after %d s; 60 is the most", after,
+			seconds("LoginGraceTime"))
 	}
 	wait, loginConfig := need.Patience, config
 	if os.Getenv("GPUBOARD_LONG") == "1" {

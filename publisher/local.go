@@ -32,7 +32,8 @@ func (p *Publisher) putLocal(name string, data []byte) error {
 	drop := filepath.Join(dir, "drop", p.opts.Host)
 	for _, full := range []string{filepath.Dir(drop), drop} {
 		if err := os.Mkdir(full, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return dropError("look at: ls -ld "+shell.Quote(filepath.Dir(full)), fmt.Errorf("creating the drop: %w", err))
+			return dropError("look at: ls -ld "+shell.Quote(filepath.Dir(full)),
+				fmt.Errorf("creating the drop: %w", err))
 		}
 		// A symlink here would send one host's files into another host's drop.
 		info, err := os.Lstat(full)
@@ -40,14 +41,16 @@ func (p *Publisher) putLocal(name string, data []byte) error {
 			return dropError("", fmt.Errorf("looking at the drop: %w", err))
 		}
 		if !info.IsDir() {
-			return configError(CodeLocalDir, "remove it: rm "+shell.Quote(full), fmt.Errorf("looking at the drop: %s is not a directory of its own", full))
+			return configError(CodeLocalDir, "remove it: rm "+shell.Quote(full),
+				fmt.Errorf("looking at the drop: %s is not a directory of its own", full))
 		}
 	}
 	if _, err := atomicfile.Sweep(drop, tempAge, time.Now()); err != nil {
 		p.opts.Log.Warn("removing temporary files of the drop", "dir", drop, "err", err)
 	}
 	if _, err := atomicfile.Write(filepath.Join(drop, name), data, 0o644); err != nil { // the generator may be another user
-		return &Error{Code: CodeLocal, Err: fmt.Errorf("writing %s: %w", name, err), Advice: "look at: df -h " + shell.Quote(drop) + "; ls -ld " + shell.Quote(drop)}
+		return &Error{Code: CodeLocal, Err: fmt.Errorf("writing %s: %w", name, err),
+			Advice: "look at: df -h " + shell.Quote(drop) + "; ls -ld " + shell.Quote(drop)}
 	}
 	return nil
 }
@@ -63,7 +66,8 @@ func dropError(hint string, err error) *Error {
 
 // passing reports whether err is of a disk that may recover.
 func passing(err error) bool {
-	return slices.ContainsFunc([]syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.ESTALE},
+	return slices.ContainsFunc(
+		[]syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.ESTALE},
 		func(e syscall.Errno) bool { return errors.Is(err, e) })
 }
 

@@ -22,7 +22,10 @@ func localOptions(t testing.TB) (Options, string) {
 
 func TestLocalRefusals(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, o *Options){
-		"missing data directory": func(t *testing.T, o *Options) { o.Target.Dir = filepath.Join(o.Target.Dir, "absent") },
+		"missing data directory": func(t *testing.T,
+			o *Options) {
+			o.Target.Dir = filepath.Join(o.Target.Dir, "absent")
+		},
 		"data directory is a file": func(t *testing.T, o *Options) {
 			o.Target.Dir = filepath.Join(o.Target.Dir, "file")
 			if err := os.WriteFile(o.Target.Dir, nil, 0o644); err != nil {
@@ -104,7 +107,8 @@ func TestNewRefuses(t *testing.T) {
 		}
 	}
 	p := open(t, o)
-	if p.opts.Budget != DefaultBudget || p.opts.Backlog != DefaultBacklog || p.opts.retryCap != retryCap || p.opts.Log == nil {
+	if p.opts.Budget != DefaultBudget || p.opts.Backlog != DefaultBacklog || p.opts.retryCap != retryCap ||
+		p.opts.Log == nil {
 		t.Errorf("defaults are %+v", p.opts)
 	}
 	o.Budget, o.Backlog, o.retryCap = 1, 1, 1
@@ -115,8 +119,10 @@ func TestNewRefuses(t *testing.T) {
 
 // A full or failing disk may recover, and a directory that is wrong does not.
 func TestErrorsOfALocalDrop(t *testing.T) {
-	for err, want := range map[syscall.Errno]string{syscall.ENOSPC: CodeLocal, syscall.EROFS: CodeLocal, syscall.EACCES: CodeLocalDir, syscall.ENOTDIR: CodeLocalDir} {
-		if e := dropError("hint", &os.PathError{Op: "mkdir", Path: "/drop", Err: err}); e.Code != want || e.Temporary() != (want == CodeLocal) || e.Hint() != "hint" {
+	for err, want := range map[syscall.Errno]string{syscall.ENOSPC: CodeLocal, syscall.EROFS: CodeLocal,
+		syscall.EACCES: CodeLocalDir, syscall.ENOTDIR: CodeLocalDir} {
+		if e := dropError("hint", &os.PathError{Op: "mkdir", Path: "/drop", Err: err}); e.Code != want ||
+			e.Temporary() != (want == CodeLocal) || e.Hint() != "hint" {
 			t.Errorf("%v: %s, temporary %v, hint %q; want %s", err, e.Code, e.Temporary(), e.Hint(), want)
 		}
 	}

@@ -154,8 +154,9 @@ func TestGreetingOfSSHDGivesTheCode(t *testing.T) {
 		})
 		key := filepath.Join(t.TempDir(), "key")
 		sshtest.WriteKey(t, key, "ed25519", "")
-		p := open(t, Options{Target: Target{Scheme: "sftp", User: "x", Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port},
-			Identity: []string{key}, Budget: 300 * time.Millisecond})
+		p := open(t,
+			Options{Target: Target{Scheme: "sftp", User: "x", Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port},
+				Identity: []string{key}, Budget: 300 * time.Millisecond})
 		_, err = p.Publish(t.Context(), newMemorySpool(LatestName))
 		for Code(err) == CodeTimeout && p.opts.Budget < need.Patience { // too little for a busy machine
 			p.opts.Budget *= 2
@@ -166,7 +167,8 @@ func TestGreetingOfSSHDGivesTheCode(t *testing.T) {
 			t.Errorf("%q: %v (%s), want %s", said, err, Code(err), want)
 		} else if want == "ssh:penalty" && !strings.Contains(e.Hint(), "PerSourcePenaltyExemptList") {
 			t.Errorf("hint %q", e.Hint())
-		} else if ours, yes := strings.CutPrefix(said, "gpuboard receive: "); yes && !strings.Contains(e.Error(), strings.TrimSpace(ours)) {
+		} else if ours, yes := strings.CutPrefix(said, "gpuboard receive: "); yes &&
+			!strings.Contains(e.Error(), strings.TrimSpace(ours)) {
 			t.Errorf("%q does not say why", e)
 		}
 		l.Close()
@@ -221,7 +223,8 @@ func TestPunishedAddress(t *testing.T) {
 			}
 			again := func() {
 				for _, p := range offenders {
-					if r, err := p.Publish(t.Context(), newMemorySpool(LatestName)); Code(err) != CodeAuth || r.Attempts != 0 {
+					if r, err := p.Publish(t.Context(), newMemorySpool(LatestName)); Code(err) != CodeAuth ||
+						r.Attempts != 0 {
 						t.Errorf("a refused key is shown again: %+v, %v", r, err)
 					}
 				}
@@ -266,7 +269,8 @@ func TestPunishedAddress(t *testing.T) {
 			// On a very slow machine the penalty can be over before the first node connects.
 			dropped := strings.Count(string(log), "drop connection")
 			if got := turnedAway.Load(); (got > 0) != (dropped > 0) || exempt && got > 0 {
-				t.Errorf("%d connections found the address locked out, and sshd dropped %d; exempt: %v", got, dropped, exempt)
+				t.Errorf("%d connections found the address locked out, and sshd dropped %d; exempt: %v", got, dropped,
+					exempt)
 			}
 			if n := strings.Count(string(log), "Failed publickey"); n != 0 && n != 5 {
 				t.Errorf("the wrong key was shown %d times, want once by each", n)

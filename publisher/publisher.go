@@ -343,7 +343,8 @@ type queue struct {
 func (q *queue) drain(ctx context.Context, put func(name string, data []byte) error) error {
 	for ; len(q.files) > 0; q.files = q.files[1:] {
 		if ctx.Err() != nil {
-			return &Error{Code: CodeTimeout, Err: fmt.Errorf("%d files left when the time was spent: %w", len(q.files), context.Cause(ctx))}
+			return &Error{Code: CodeTimeout,
+				Err: fmt.Errorf("%d files left when the time was spent: %w", len(q.files), context.Cause(ctx))}
 		}
 		name := q.files[0]
 		data, err := q.src.Read(name)
@@ -352,7 +353,8 @@ func (q *queue) drain(ctx context.Context, put func(name string, data []byte) er
 			continue
 		}
 		if err != nil {
-			q.problems = append(q.problems, &Error{Code: CodeSpool, Err: fmt.Errorf("reading %s from the spool: %w", name, err)})
+			q.problems = append(q.problems,
+				&Error{Code: CodeSpool, Err: fmt.Errorf("reading %s from the spool: %w", name, err)})
 			continue
 		}
 		if err := put(name, data); err != nil {
@@ -361,7 +363,8 @@ func (q *queue) drain(ctx context.Context, put func(name string, data []byte) er
 		q.report.Delivered = append(q.report.Delivered, name)
 		q.report.Bytes += int64(len(data))
 		if err := q.src.Delivered(q.target, name, data); err != nil {
-			q.problems = append(q.problems, &Error{Code: CodeSpool, Err: fmt.Errorf("marking %s as delivered: %w", name, err)})
+			q.problems = append(q.problems,
+				&Error{Code: CodeSpool, Err: fmt.Errorf("marking %s as delivered: %w", name, err)})
 		}
 	}
 	return nil

@@ -99,7 +99,8 @@ func conform(t *testing.T, o Options, dir string) {
 		t.Errorf("vanished file: %+v", r)
 	}
 	names := content(t, dir)
-	for _, name := range []string{LatestName, "hour-20261120T04-b1.jsonl.gz", "hour-20261120T05-b1.jsonl.gz", "hour-20261120T07-b1.jsonl.gz"} {
+	for _, name := range []string{LatestName, "hour-20261120T04-b1.jsonl.gz", "hour-20261120T05-b1.jsonl.gz",
+		"hour-20261120T07-b1.jsonl.gz"} {
 		if _, ok := names[name]; !ok {
 			t.Errorf("%s is missing", name)
 		}
@@ -124,7 +125,8 @@ func TestBacklogIsBoundedAndNewestFirst(t *testing.T) {
 		src.set(fmt.Sprintf("hour-20261120T%02d-b1.jsonl.gz", h), []byte("x"))
 	}
 	r := publish(t, p, src)
-	if r.Waiting != 5 || len(r.Delivered) != 4 || r.Delivered[0] != LatestName || r.Delivered[1] != "hour-20261120T07-b1.jsonl.gz" {
+	if r.Waiting != 5 || len(r.Delivered) != 4 || r.Delivered[0] != LatestName ||
+		r.Delivered[1] != "hour-20261120T07-b1.jsonl.gz" {
 		t.Errorf("report = %+v", r)
 	}
 	src.set(LatestName, []byte("newer"))
@@ -204,7 +206,8 @@ func TestReadersNeverSeeATornFile(t *testing.T) {
 	done.Store(true)
 	readers.Wait()
 	if torn.Load() != 0 || missing.Load() != 0 {
-		t.Errorf("%d reads during %d replacements: %d torn, %d missing", reads.Load(), pushes, torn.Load(), missing.Load())
+		t.Errorf("%d reads during %d replacements: %d torn, %d missing", reads.Load(), pushes, torn.Load(),
+			missing.Load())
 	}
 }
 
@@ -227,13 +230,15 @@ func TestRemoteRefusals(t *testing.T) {
 		s := sshtest.Start(t, sshtest.Options{})
 		o := toServer(t, s, s.Port)
 		o.Target.Dir = filepath.Join(s.Dir, "absent")
-		if e := refused(t, open(t, o), newMemorySpool(LatestName), "remote:directory"); e.Temporary() || !strings.Contains(e.Hint(), "absent") {
+		if e := refused(t, open(t, o), newMemorySpool(LatestName), "remote:directory"); e.Temporary() ||
+			!strings.Contains(e.Hint(), "absent") {
 			t.Errorf("temporary %v, hint %q", e.Temporary(), e.Hint())
 		}
 	})
 	t.Run("write denied", func(t *testing.T) {
 		s := sshtest.Start(t, sshtest.Options{Command: "internal-sftp -P open"})
-		if e := refused(t, open(t, toServer(t, s, s.Port)), newMemorySpool(LatestName), CodeRemoteDenied); e.Temporary() {
+		if e := refused(t, open(t, toServer(t, s, s.Port)), newMemorySpool(LatestName),
+			CodeRemoteDenied); e.Temporary() {
 			t.Error("a denied request counts as temporary")
 		}
 	})
@@ -271,7 +276,8 @@ func TestRoundTripsAndBytes(t *testing.T) {
 		t.Errorf("report = %+v, synced %v", r, p.conn.fsync)
 	}
 	if turns > 6 || up > 4096 {
-		t.Errorf("a push over a kept connection: %d round trips, %d bytes up, %d down; want at most 6 and 4096", turns, up, down)
+		t.Errorf("a push over a kept connection: %d round trips, %d bytes up, %d down; want at most 6 and 4096", turns,
+			up, down)
 	}
 	t.Logf("kept: %d round trips, %d bytes up, %d down", turns, up, down)
 }

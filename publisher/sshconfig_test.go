@@ -94,12 +94,14 @@ func TestProxyJump(t *testing.T) {
 	last, jump := sshtest.Start(t, sshtest.Options{Command: sshtest.LockedDown}), sshtest.Start(t, sshtest.Options{})
 	options := func(t *testing.T, known ...string) Options {
 		t.Setenv("SSH_AUTH_SOCK", "")
-		config := fmt.Sprintf("Host last\n HostName %s\n Port %d\n IdentityFile %s\n UserKnownHostsFile %s\n HostKeyAlias the-last\n ProxyJump jump\nHost jump\n HostName %s\n Port %d\n IdentityFile %s\n UserKnownHostsFile %s\n",
+		config := fmt.Sprintf(
+			"Host last\n HostName %s\n Port %d\n IdentityFile %s\n UserKnownHostsFile %s\n HostKeyAlias the-last\n ProxyJump jump\nHost jump\n HostName %s\n Port %d\n IdentityFile %s\n UserKnownHostsFile %s\n",
 			last.Host, last.Port, last.Key, known[0], jump.Host, jump.Port, jump.Key, known[1])
 		return Options{Target: Target{Scheme: "sftp", User: last.User, Host: "last"}, Budget: need.Patience,
 			ResolveConfig: sshConfig(t, writeFile(t, filepath.Join(t.TempDir(), "config"), config))}
 	}
-	alias := writeFile(t, filepath.Join(t.TempDir(), "known"), "the-last "+string(ssh.MarshalAuthorizedKey(last.Public["ed25519"])))
+	alias := writeFile(t, filepath.Join(t.TempDir(), "known"),
+		"the-last "+string(ssh.MarshalAuthorizedKey(last.Public["ed25519"])))
 
 	p := open(t, options(t, alias, jump.KnownHosts))
 	publish(t, p, newMemorySpool(LatestName))

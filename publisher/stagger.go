@@ -28,5 +28,6 @@ func UntilPush(host string, interval time.Duration, now time.Time) time.Duration
 // doubles with each attempt ("full jitter"). The library spreads a wait evenly
 // over the interval from 0 to twice its mean.
 func (p *Publisher) jitter() backoff.BackOff {
-	return &backoff.ExponentialBackOff{InitialInterval: min(retryBase, p.opts.retryCap) / 2, MaxInterval: p.opts.retryCap / 2, Multiplier: 2, RandomizationFactor: 1}
+	return &backoff.ExponentialBackOff{InitialInterval: min(retryBase, p.opts.retryCap) / 2,
+		MaxInterval: p.opts.retryCap / 2, Multiplier: 2, RandomizationFactor: 1}
 }

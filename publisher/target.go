@@ -33,7 +33,8 @@ type Target struct {
 func ParseTarget(s string) (Target, error) {
 	bad := func(hint, format string, args ...any) (Target, error) {
 		return Target{}, configError(CodeTarget, hint,
-			fmt.Errorf("reading target %s: %w", strconv.QuoteToASCII(snapshot.Clip(s, 200)), fmt.Errorf(format, args...)))
+			fmt.Errorf("reading target %s: %w", strconv.QuoteToASCII(snapshot.Clip(s, 200)),
+				fmt.Errorf(format, args...)))
 	}
 	const forms = "write sftp://user@host:port/dir, sftp://alias/dir, s3://bucket/prefix or file:///dir"
 	if len(s) > 2048 {
@@ -70,7 +71,8 @@ func ParseTarget(s string) (Target, error) {
 	case "file":
 		switch {
 		case u.Host != "" && u.Host != "localhost" || u.User != nil:
-			return bad("write three slashes: file:///"+strings.TrimPrefix(u.Host+u.Path, "/"), "a file target names no host")
+			return bad("write three slashes: file:///"+strings.TrimPrefix(u.Host+u.Path, "/"),
+				"a file target names no host")
 		case u.Path == "":
 			return bad("write file:///dir", "it names no directory")
 		}

@@ -108,7 +108,8 @@ func FuzzParseTarget(f *testing.F) {
 			}
 			return
 		}
-		if strings.HasPrefix(target.Host, "-") || strings.HasPrefix(target.User, "-") || strings.ContainsAny(target.Host+target.User+target.Dir, "\x00\n\r") {
+		if strings.HasPrefix(target.Host, "-") || strings.HasPrefix(target.User, "-") ||
+			strings.ContainsAny(target.Host+target.User+target.Dir, "\x00\n\r") {
 			t.Errorf("%q: %+v", s, target)
 		}
 		again, err := ParseTarget(target.String())

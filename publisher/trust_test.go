@@ -29,27 +29,36 @@ func TestHostKeys(t *testing.T) {
 	for kind, key := range s.Public {
 		right[kind] = strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
 	}
-	stranger := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(sshtest.WriteKey(t, filepath.Join(t.TempDir(), "x"), "ed25519", ""))))
+	stranger := strings.TrimSpace(
+		string(ssh.MarshalAuthorizedKey(sshtest.WriteKey(t, filepath.Join(t.TempDir(), "x"), "ed25519", ""))))
 	for name, c := range map[string]struct {
 		files []string // "-" stands for a file that does not exist
 		code  string   // empty: accepted
 		hint  []string
 	}{
-		"both keys":                 {files: []string{address + " " + right["ed25519"] + "\n" + address + " " + right["rsa"]}},
-		"only ed25519":              {files: []string{address + " " + right["ed25519"]}},
-		"only rsa":                  {files: []string{address + " " + right["rsa"]}},
-		"hashed":                    {files: []string{knownhosts.HashHostname(address) + " " + right["ed25519"]}},
-		"wildcard":                  {files: []string{"127.0.0.* " + right["ed25519"]}},
-		"in the second file":        {files: []string{"other " + stranger, address + " " + right["ed25519"]}},
-		"one file is missing":       {files: []string{"-", address + " " + right["ed25519"]}},
-		"garbage beside":            {files: []string{address + " " + right["ed25519"] + "\ngarbage\n"}, code: CodeKnownHosts, hint: []string{"remove that line", "--known-hosts"}},
-		"unknown":                   {files: []string{"other " + stranger}, code: CodeHostUnknown, hint: []string{"ssh-keyscan -p ", " >> ", "SHA256:"}},
-		"unknown, other port":       {files: []string{s.Host + " " + right["ed25519"]}, code: CodeHostUnknown, hint: []string{"ssh-keyscan"}},
-		"no file":                   {files: []string{"-"}, code: CodeHostUnknown, hint: []string{"ssh-keyscan", "SHA256:"}},
-		"empty file":                {files: []string{""}, code: CodeHostUnknown, hint: []string{"ssh-keyscan"}},
-		"changed":                   {files: []string{address + " " + stranger}, code: "ssh:hostkey-changed", hint: []string{"ssh-keygen -f ", "-R '[127.0.0.1]", "SHA256:"}},
-		"revoked":                   {files: []string{address + " " + right["ed25519"] + "\n@revoked * " + right["ed25519"]}, code: "ssh:hostkey-revoked"},
-		"authority, no certificate": {files: []string{"@cert-authority " + address + " " + stranger}, code: CodeHostUnknown},
+		"both keys": {files: []string{address + " " + right["ed25519"] + "\n" + address + " " +
+			right["rsa"]}},
+		"only ed25519":        {files: []string{address + " " + right["ed25519"]}},
+		"only rsa":            {files: []string{address + " " + right["rsa"]}},
+		"hashed":              {files: []string{knownhosts.HashHostname(address) + " " + right["ed25519"]}},
+		"wildcard":            {files: []string{"127.0.0.* " + right["ed25519"]}},
+		"in the second file":  {files: []string{"other " + stranger, address + " " + right["ed25519"]}},
+		"one file is missing": {files: []string{"-", address + " " + right["ed25519"]}},
+		"garbage beside": {files: []string{address + " " + right["ed25519"] + "\ngarbage\n"},
+			code: CodeKnownHosts, hint: []string{"remove that line", "--known-hosts"}},
+		"unknown": {files: []string{"other " + stranger}, code: CodeHostUnknown,
+			hint: []string{"ssh-keyscan -p ", " >> ", "SHA256:"}},
+		"unknown, other port": {files: []string{s.Host + " " + right["ed25519"]}, code: CodeHostUnknown,
+			hint: []string{"ssh-keyscan"}},
+		"no file": {files: []string{"-"}, code: CodeHostUnknown,
+			hint: []string{"ssh-keyscan", "SHA256:"}},
+		"empty file": {files: []string{""}, code: CodeHostUnknown, hint: []string{"ssh-keyscan"}},
+		"changed": {files: []string{address + " " + stranger}, code: "ssh:hostkey-changed",
+			hint: []string{"ssh-keygen -f ", "-R '[127.0.0.1]", "SHA256:"}},
+		"revoked": {files: []string{address + " " + right["ed25519"] + "\n@revoked * " +
+			right["ed25519"]}, code: "ssh:hostkey-revoked"},
+		"authority, no certificate": {files: []string{"@cert-authority " + address + " " + stranger},
+			code: CodeHostUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := toServer(t, s, s.Port)
@@ -87,12 +96,15 @@ func TestHostKeyOfKnownKindOnly(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Options{HostKeys: []string{"rsa"}})
 	o := toServer(t, s, s.Port)
 	other := sshtest.WriteKey(t, filepath.Join(t.TempDir(), "x"), "ed25519", "")
-	o.KnownHosts = []string{writeFile(t, filepath.Join(t.TempDir(), "known"), fmt.Sprintf("[%s]:%d %s", s.Host, s.Port, ssh.MarshalAuthorizedKey(other)))}
-	if e := refused(t, open(t, o), newMemorySpool(LatestName), CodeHostUnknown); !strings.Contains(e.Hint(), "ssh-keyscan") {
+	o.KnownHosts = []string{writeFile(t, filepath.Join(t.TempDir(), "known"),
+		fmt.Sprintf("[%s]:%d %s", s.Host, s.Port, ssh.MarshalAuthorizedKey(other)))}
+	if e := refused(t, open(t, o), newMemorySpool(LatestName), CodeHostUnknown); !strings.Contains(e.Hint(),
+		"ssh-keyscan") {
 		t.Errorf("hint %q", e.Hint())
 	}
 	s = sshtest.Start(t, sshtest.Options{HostKeys: []string{"rsa"}, Config: "HostKeyAlgorithms ssh-rsa\n"})
-	if e := refused(t, open(t, toServer(t, s, s.Port)), newMemorySpool(LatestName), "ssh:algorithm"); !strings.Contains(e.Hint(), "SHA-1") {
+	if e := refused(t, open(t, toServer(t, s, s.Port)), newMemorySpool(LatestName),
+		"ssh:algorithm"); !strings.Contains(e.Hint(), "SHA-1") {
 		t.Errorf("hint %q", e.Hint())
 	}
 }
@@ -100,7 +112,8 @@ func TestHostKeyOfKnownKindOnly(t *testing.T) {
 func TestKeys(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Options{})
 	dir := t.TempDir()
-	stranger, locked, loose, group := filepath.Join(dir, "stranger"), filepath.Join(dir, "locked"), filepath.Join(dir, "loose"), filepath.Join(dir, "group")
+	stranger, locked, loose, group := filepath.Join(dir, "stranger"), filepath.Join(dir, "locked"), filepath.Join(dir,
+		"loose"), filepath.Join(dir, "group")
 	sshtest.WriteKey(t, stranger, "ed25519", "")
 	sshtest.WriteKey(t, locked, "ed25519", "secret words")
 	sshtest.WriteKey(t, loose, "ed25519", "")
@@ -168,7 +181,8 @@ func TestHostCertificate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			// sshd wants the certificate at its start, and the key exists only after it.
 			s := sshtest.Start(t, sshtest.Options{Config: "HostCertificate " + certificate + "\n"})
-			cert := &ssh.Certificate{Key: s.Public["ed25519"], CertType: ssh.HostCert, ValidPrincipals: []string{c.principal}, ValidBefore: ssh.CertTimeInfinity}
+			cert := &ssh.Certificate{Key: s.Public["ed25519"], CertType: ssh.HostCert,
+				ValidPrincipals: []string{c.principal}, ValidBefore: ssh.CertTimeInfinity}
 			if err := cert.SignCert(rand.Reader, signer); err != nil {
 				t.Fatal(err)
 			}
@@ -176,7 +190,8 @@ func TestHostCertificate(t *testing.T) {
 			s.Stop()
 			s.Restart()
 			o := toServer(t, s, s.Port)
-			o.KnownHosts = []string{writeFile(t, filepath.Join(t.TempDir(), "known"), fmt.Sprintf("@cert-authority [127.0.0.1]:%d %s", s.Port, ssh.MarshalAuthorizedKey(authority)))}
+			o.KnownHosts = []string{writeFile(t, filepath.Join(t.TempDir(), "known"),
+				fmt.Sprintf("@cert-authority [127.0.0.1]:%d %s", s.Port, ssh.MarshalAuthorizedKey(authority)))}
 			p := open(t, o)
 			if c.code == "" {
 				publish(t, p, newMemorySpool(LatestName))

@@ -121,12 +121,14 @@ func TestEachRequestOfAnUploadHasADeadline(t *testing.T) {
 		t.Errorf("report = %+v", r)
 	}
 	end := time.Now()
-	want := strings.Fields("deadline open deadline write deadline write deadline write deadline close deadline rename deadline")
+	want := strings.Fields(
+		"deadline open deadline write deadline write deadline write deadline close deadline rename deadline")
 	if !slices.Equal(s.requests(), want) {
 		t.Errorf("requests %q, want %q", s.requests(), want)
 	}
 	for i, at := range s.deadlines {
-		if last := i == len(s.deadlines)-1; last && !at.IsZero() || !last && (at.Before(begin.Add(budget/2)) || at.After(end.Add(budget/2))) {
+		if last := i == len(s.deadlines)-1; last && !at.IsZero() || !last &&
+			(at.Before(begin.Add(budget/2)) || at.After(end.Add(budget/2))) {
 			t.Errorf("deadline %d is %v after the begin", i, at.Sub(begin))
 		}
 	}
@@ -188,13 +190,18 @@ func TestCauseOfAFailure(t *testing.T) {
 		err        error
 		code       string
 	}{
-		"no inode":                      {"", "/", &sftp.StatVFS{Files: 9, Bavail: 9, Frsize: 9}, errors.New("broken"), "remote:noinode"},
-		"no inode of another directory": {"in/drop", "/in/drop", &sftp.StatVFS{Files: 9, Bavail: 9, Frsize: 9}, errors.New("broken"), "remote:noinode"},
-		"inodes are not counted":        {"", "/", &sftp.StatVFS{Bavail: 9, Frsize: 9}, errors.New("broken"), CodeRemoteFailure},
-		"no space":                      {"", "/", &sftp.StatVFS{Files: 9, Favail: 9, Bavail: 1, Frsize: size - 1}, errors.New("broken"), "remote:nospace"},
-		"just enough space":             {"", "/", &sftp.StatVFS{Files: 9, Favail: 9, Bavail: 1, Frsize: size}, errors.New("broken"), CodeRemoteFailure},
-		"the server does not tell":      {"", "/", nil, errors.New("broken"), CodeRemoteFailure},
-		"a cause that is told":          {"", "", &sftp.StatVFS{}, sftp.ErrSSHFxPermissionDenied, CodeRemoteDenied},
+		"no inode": {"", "/", &sftp.StatVFS{Files: 9, Bavail: 9, Frsize: 9}, errors.New("broken"),
+			"remote:noinode"},
+		"no inode of another directory": {"in/drop", "/in/drop", &sftp.StatVFS{Files: 9, Bavail: 9, Frsize: 9},
+			errors.New("broken"), "remote:noinode"},
+		"inodes are not counted": {"", "/", &sftp.StatVFS{Bavail: 9, Frsize: 9}, errors.New("broken"),
+			CodeRemoteFailure},
+		"no space": {"", "/", &sftp.StatVFS{Files: 9, Favail: 9, Bavail: 1, Frsize: size - 1},
+			errors.New("broken"), "remote:nospace"},
+		"just enough space": {"", "/", &sftp.StatVFS{Files: 9, Favail: 9, Bavail: 1, Frsize: size},
+			errors.New("broken"), CodeRemoteFailure},
+		"the server does not tell": {"", "/", nil, errors.New("broken"), CodeRemoteFailure},
+		"a cause that is told":     {"", "", &sftp.StatVFS{}, sftp.ErrSSHFxPermissionDenied, CodeRemoteDenied},
 	} {
 		s := &pipeServer{fails: "write", err: c.err, vfs: c.vfs}
 		p := connected(t, s, Options{Target: Target{Dir: c.dir}})
@@ -232,7 +239,8 @@ func TestServerThatStopsAnsweringLeavesARecord(t *testing.T) {
 	for _, fails := range []string{"open", "write", "rename"} {
 		s := &pipeServer{fails: fails}
 		// There is no key for a second connection.
-		p := connected(t, s, Options{Budget: 200 * time.Millisecond, Identity: []string{filepath.Join(t.TempDir(), "absent")}})
+		p := connected(t, s,
+			Options{Budget: 200 * time.Millisecond, Identity: []string{filepath.Join(t.TempDir(), "absent")}})
 		c := p.conn
 		ctx, cancel := context.WithTimeout(t.Context(), need.Patience)
 		defer cancel()
@@ -283,7 +291,8 @@ func TestErrorsOfTheSpool(t *testing.T) {
 
 func TestAttemptsAreLogged(t *testing.T) {
 	var log strings.Builder
-	p := connected(t, &pipeServer{fails: "open", err: errors.New("broken")}, Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	p := connected(t, &pipeServer{fails: "open", err: errors.New("broken")},
+		Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	refused(t, p, newMemorySpool(LatestName), CodeRemoteFailure)
 	if want := "target=sftp://web attempt=1 code=" + CodeRemoteFailure; !strings.Contains(log.String(), want) {
 		t.Errorf("log %q, want %q", log.String(), want)
@@ -293,7 +302,8 @@ func TestAttemptsAreLogged(t *testing.T) {
 // No push begins without its record.
 func TestPushWithoutARecordIsRefused(t *testing.T) {
 	s := &pipeServer{}
-	p := connected(t, s, Options{StateDir: filepath.Join(writeFile(t, filepath.Join(t.TempDir(), "file"), ""), "below")})
+	p := connected(t, s,
+		Options{StateDir: filepath.Join(writeFile(t, filepath.Join(t.TempDir(), "file"), ""), "below")})
 	if e := refused(t, p, newMemorySpool(LatestName), CodeSpool); !strings.Contains(e.Error(), "recording") {
 		t.Errorf("message %q", e)
 	}

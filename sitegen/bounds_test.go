@@ -33,7 +33,8 @@ func crowd(n int) *snapshot.Snapshot {
 	for i := range n {
 		s.Processes = append(s.Processes, snapshot.Process{PID: 1000 + i, Type: snapshot.Compute,
 			User: fmt.Sprintf("user%04d", i), Program: "train.py",
-			UsedMemory: new(int64(80000 / n)), Alive: new(true), StartedAt: &snapshot.Time{Time: boardtest.Now.Add(-time.Hour)}})
+			UsedMemory: new(int64(80000 / n)), Alive: new(true),
+			StartedAt: &snapshot.Time{Time: boardtest.Now.Add(-time.Hour)}})
 	}
 	return s
 }
@@ -50,8 +51,9 @@ func everything() *snapshot.Snapshot {
 		g.Health, g.HealthReason = snapshot.HealthError, long(i, snapshot.MaxTextBytes)
 		for j := range snapshot.MaxMIGDevices {
 			g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{
-				Index: j, UUID: long(i*100+j, snapshot.MaxNameBytes), Profile: "1g.10gb", MemoryTotal: new(int64(10000)),
-				MemoryUsed: new(int64(1)),
+				Index: j, UUID: long(i*100+j, snapshot.MaxNameBytes), Profile: "1g.10gb",
+				MemoryTotal: new(int64(10000)),
+				MemoryUsed:  new(int64(1)),
 			})
 		}
 		s.GPUs = append(s.GPUs, g)
@@ -146,7 +148,8 @@ func TestManyBookingsAreBounded(t *testing.T) {
 		cal := &booking.Calendar{File: "comments.json"}
 		for i := range n {
 			cal.Bookings = append(cal.Bookings, booking.Booking{
-				ID: fmt.Sprint(i), Host: "gpu01", Name: fmt.Sprintf("name%05d", i), Until: boardtest.Now.Add(48 * time.Hour),
+				ID: fmt.Sprint(i), Host: "gpu01", Name: fmt.Sprintf("name%05d", i),
+				Until:  boardtest.Now.Add(48 * time.Hour),
 				Target: booking.Target{All: true, Index: -1},
 			})
 		}
@@ -223,7 +226,8 @@ func TestReplayOfAnotherBoot(t *testing.T) {
 			{"second", 12, 0, false}, {"third", 1, time.Second, false}, {"second", 12, 0, true},
 		}},
 		{"the same boot", []pushed{
-			{"first", 12, 0, false}, {"first", 12, 0, false}, {"first", 11, time.Hour, true}, {"first", 13, -time.Hour, false},
+			{"first", 12, 0, false}, {"first", 12, 0, false}, {"first", 11, time.Hour, true},
+			{"first", 13, -time.Hour, false},
 		}},
 	} {
 		mem := &memory{Senders: map[string][]sender{}}
@@ -311,7 +315,8 @@ func TestNumbersAreReachable(t *testing.T) {
 	} {
 		mem := &memory{Senders: map[string][]sender{"gpu01": {test.known}}}
 		s := &snapshot.Snapshot{
-			BootID: "b", Seq: test.seq, CollectedAt: snapshot.TimeOf(now), Node: snapshot.Node{UptimeSeconds: test.uptime},
+			BootID: "b", Seq: test.seq, CollectedAt: snapshot.TimeOf(now),
+			Node: snapshot.Node{UptimeSeconds: test.uptime},
 		}
 		problem := mem.accept("gpu01", &snapshot.Bundle{BootID: "b", Snapshot: s}, now, now.Add(time.Hour))
 		if (problem == nil) != test.ok || problem != nil && problem.Code != snapshot.BadParse {

@@ -127,7 +127,8 @@ func (g *Generator) readChart(
 	ctx context.Context, host string, from time.Time, step time.Duration, n int, now time.Time,
 ) (render.PastSpan, error) {
 	span := render.PastSpan{From: from.UTC(), Seconds: int64(step / time.Second), GPUs: map[string]render.PastGPU{}}
-	means, coverage, err := g.opt.History.HostMeans(ctx, host, history.Steps(from, from.Add(time.Duration(n)*step), step),
+	means, coverage, err := g.opt.History.HostMeans(ctx, host,
+		history.Steps(from, from.Add(time.Duration(n)*step), step),
 		history.Utilization, history.Memory, history.Temperature, history.Power, history.Held)
 	if err != nil {
 		return span, fmt.Errorf("charts of %s: %w", host, err)

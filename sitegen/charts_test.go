@@ -27,8 +27,9 @@ func TestChartOfAHost(t *testing.T) {
 		samples = append(samples, snapshot.Sample{Seq: uint64(i + 1), At: now.Add(time.Duration(i-60) * time.Minute),
 			GPUs: []snapshot.GPUSample{
 				{
-					UUID: "GPU-1", Utilization: new(50), MemoryUsed: new(int64(1000 * render.PastMemoryUnit)), Temperature: new(-5),
-					Power: new(99000.0), Users: []snapshot.UserMemory{},
+					UUID: "GPU-1", Utilization: new(50), MemoryUsed: new(int64(1000 * render.PastMemoryUnit)),
+					Temperature: new(-5),
+					Power:       new(99000.0), Users: []snapshot.UserMemory{},
 				}}})
 	}
 	if err := store.IngestAll(t.Context(), now, []history.Batch{{

@@ -44,7 +44,8 @@ func TestNewProcessMakesTheSameSite(t *testing.T) {
 			y.push(time.Second, y.names[:2])
 			at := y.at.Add(9 * time.Hour).Format("2006-01-02 15:04")
 			y.must(os.WriteFile(y.path("data", "comments.json"),
-				fmt.Appendf(nil, `{%q: {"1": {"name": "noor", "date": %q, "comment": "<b>"}}, "nowhere": 1}`, y.names[0], at),
+				fmt.Appendf(nil, `{%q: {"1": {"name": "noor", "date": %q, "comment": "<b>"}}, "nowhere": 1}`,
+					y.names[0], at),
 				0o644))
 		}},
 		{"a note on a host", func() {

@@ -25,9 +25,11 @@ func TestMissingFilesAreMadeAgain(t *testing.T) {
 	}{
 		"a generation that fails in the middle": {
 			func(l *lab) { l.block("api/v1/free.json") }, func(l *lab) { l.free("api/v1/free.json") }, true},
-		"one that fails at its last page": {func(l *lab) { l.block("index.html") }, func(l *lab) { l.free("index.html") },
+		"one that fails at its last page": {func(l *lab) { l.block("index.html") },
+			func(l *lab) { l.free("index.html") },
 			true},
-		"a page that was deleted":      {func(l *lab) { l.remove("site/hosts/" + l.hosts[0] + "/index.html") }, nil, false},
+		"a page that was deleted": {func(l *lab) { l.remove("site/hosts/" + l.hosts[0] + "/index.html") }, nil,
+			false},
 		"a directory that was deleted": {func(l *lab) { l.remove("site/hosts/" + l.hosts[0]) }, nil, false},
 		"a page that was changed": {func(l *lab) { l.write("site/hosts/"+l.hosts[0]+"/index.html", "hello") }, nil,
 			false},
@@ -35,7 +37,8 @@ func TestMissingFilesAreMadeAgain(t *testing.T) {
 			name := "hosts/" + l.hosts[0] + "/status.txt"
 			l.write("site/"+name, strings.ToUpper(l.site()[name]))
 		}, nil, false},
-		"a twin that was deleted": {func(l *lab) { l.remove("site/hosts/" + l.hosts[0] + "/index.html.gz") }, nil, false},
+		"a twin that was deleted": {func(l *lab) { l.remove("site/hosts/" + l.hosts[0] + "/index.html.gz") }, nil,
+			false},
 		"a twin of another file": {func(l *lab) {
 			l.write("site/hosts/"+l.hosts[0]+"/index.html.gz", l.site()["hosts/"+l.hosts[1]+"/index.html.gz"])
 		}, nil, false},
@@ -86,7 +89,8 @@ func TestMissingFilesAreMadeAgain(t *testing.T) {
 			want := l.siteAt("fresh/site")
 			for path, content := range want {
 				if !strings.HasSuffix(path, ".gz") && !strings.HasPrefix(path, "feed") && got[path] != content {
-					t.Errorf("%s is not what a new process makes: %d bytes, and %d there", path, len(got[path]), len(content))
+					t.Errorf("%s is not what a new process makes: %d bytes, and %d there", path, len(got[path]),
+						len(content))
 				}
 				if strings.HasSuffix(path, ".gz") && gunzip(t, got[path]) != got[strings.TrimSuffix(path, ".gz")] {
 					t.Errorf("%s is not of its file", path)

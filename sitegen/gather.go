@@ -87,7 +87,8 @@ func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in 
 	reading.Wait()
 	in.Sites = mem.Sites
 	if unkept != nil {
-		in.Problems = append(in.Problems, snapshot.Problem{Code: "state:unwritable", Message: atomicfile.WithCommand(unkept)})
+		in.Problems = append(in.Problems,
+			snapshot.Problem{Code: "state:unwritable", Message: atomicfile.WithCommand(unkept)})
 	}
 	in.Problems = slices.Concat(in.Problems, g.zoneChange(mem, options), problems)
 	return in, ctx.Err()

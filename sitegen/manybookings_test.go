@@ -48,7 +48,8 @@ func manyBookings(place func(host string, i int) booking.Target, begun bool) boa
 		host := fmt.Sprint("gpu0", 1+i%2)
 		cal.Bookings = append(cal.Bookings, booking.Booking{ID: fmt.Sprintf("id%07d", i), Host: host,
 			Name: fmt.Sprintf("name%05d", i), Written: fmt.Sprintf("name%05d", i),
-			From: from, Until: from.Add(48 * time.Hour), Target: place(host, i/2), Line: i, Col: 3, Kind: booking.Reserved,
+			From: from, Until: from.Add(48 * time.Hour), Target: place(host, i/2), Line: i, Col: 3,
+			Kind:    booking.Reserved,
 			Comment: "a job"})
 	}
 	in := board.Input{Now: boardtest.Now, Calendar: cal, Reports: map[string]board.Report{}}
@@ -89,7 +90,8 @@ func TestPagesOfManyBookingsAreBounded(t *testing.T) {
 				"bookings/index.html": 1500 << 10,
 			} {
 				if size[path] == 0 || size[path] > most {
-					t.Errorf("%s booked, begun %v: %s has %d KiB, and %d are the most", name, begun, path, size[path]>>10, most>>10)
+					t.Errorf("%s booked, begun %v: %s has %d KiB, and %d are the most", name, begun, path,
+						size[path]>>10, most>>10)
 				}
 			}
 		}
@@ -109,7 +111,8 @@ func TestBookingsInForceAreBounded(t *testing.T) {
 		b, _ := board.Merge(in)
 		for g := range b.Hosts[0].Rows() {
 			if len(g.Others) != 1 || g.MoreOthers != 98 {
-				t.Fatalf("%s: of 100 bookings, a row lists one, %d others, and counts %d", kind, len(g.Others), g.MoreOthers)
+				t.Fatalf("%s: of 100 bookings, a row lists one, %d others, and counts %d", kind, len(g.Others),
+					g.MoreOthers)
 			}
 		}
 		in.Reports["gpu02"].Snapshot.GPUs = in.Reports["gpu02"].Snapshot.GPUs[:1]

@@ -92,8 +92,10 @@ func TestMaskedSiteIsAnAllowList(t *testing.T) {
 	plant(reflect.ValueOf(&about).Elem(), "about", tokens)
 	about.Zone, about.Languages, about.BaseURL, about.Energy = time.UTC, nil, "https://board.example.org", render.Energy{}
 	l.write("data/comments.json",
-		fmt.Sprintf(`{"gpu01": [{"name": %q, "from": "2020-01-01", "date": "2030-01-01", "comment": %q, "by": %q}, {"name": %q, "date": "when %s"}], %q: [{"name": "x", "date": "2030-01-01"}]}`,
-			word("booking.name"), word("booking.comment"), word("booking.by"), word("booking.name"), word("booking.date"),
+		fmt.Sprintf(
+			`{"gpu01": [{"name": %q, "from": "2020-01-01", "date": "2030-01-01", "comment": %q, "by": %q}, {"name": %q, "date": "when %s"}], %q: [{"name": "x", "date": "2030-01-01"}]}`,
+			word("booking.name"), word("booking.comment"), word("booking.by"), word("booking.name"),
+			word("booking.date"),
 			word("booking.host")))
 	l.write("data/aliases.csv", word("aliases")+","+p.User+"\n"+word("aliases")+" "+word("aliases")+"\n")
 	l.write("data/notice.md", word("notice"))
@@ -113,7 +115,8 @@ func TestMaskedSiteIsAnAllowList(t *testing.T) {
 			o.About, o.Public, o.PublicPrivacy = about, l.path("public"), masked
 			o.Inventory = func(_ context.Context, now time.Time, _ inventory.Known) inventory.Inventory {
 				return inventory.Inventory{Hosts: []inventory.Host{host}, AsOf: now,
-					Problems: []snapshot.Problem{{Code: "discovery:bad-meta", Message: "zq-inventory-qz", File: "zq-file-qz"}}}
+					Problems: []snapshot.Problem{{Code: "discovery:bad-meta", Message: "zq-inventory-qz",
+						File: "zq-file-qz"}}}
 			}
 		}).Board
 	}
@@ -230,7 +233,8 @@ func TestANodeIsQuoted(t *testing.T) {
 			l.write("data/drop/evil/latest.json.gz", "damaged")
 		}
 		r := l.generate(now, func(o *sitegen.Options) {
-			o.Public, o.PublicPrivacy = l.path("public"), board.Privacy{Users: board.UsersNone, Programs: board.ProgramsHidden}
+			o.Public, o.PublicPrivacy = l.path("public"), board.Privacy{Users: board.UsersNone,
+				Programs: board.ProgramsHidden}
 		})
 		if h := hostOf(r.Board, "gpu02"); len(h.Problems) != 0 {
 			t.Errorf("gpu02 is blamed: %+v", h.Problems)

@@ -280,7 +280,8 @@ func (m *memory) goodTar() ([]byte, error) {
 		if err != nil {
 			continue // it was good enough to show, and is not worth failing for
 		}
-		if err := w.WriteHeader(&tar.Header{Name: host + "/latest.json.gz", Mode: 0o600, Size: int64(len(raw))}); err != nil {
+		if err := w.WriteHeader(
+			&tar.Header{Name: host + "/latest.json.gz", Mode: 0o600, Size: int64(len(raw))}); err != nil {
 			return nil, err
 		}
 		if _, err := w.Write(raw); err != nil {

@@ -22,7 +22,8 @@ import (
 func TestLeftoversAreSwept(t *testing.T) {
 	l := newLab(t)
 	const tail = "-AAAAAAAAAAAAAAAAAAAAAAAAAA"
-	left := []string{"state/.tmp-memory.json" + tail, "state/.tmp-fleet.json" + tail, "site/hosts/.tmp-index.html" + tail}
+	left := []string{"state/.tmp-memory.json" + tail, "state/.tmp-fleet.json" + tail,
+		"site/hosts/.tmp-index.html" + tail}
 	stay := []string{"state/.tmp-young" + tail, "site/.tmp-notes", "site/.htaccess"}
 	for _, name := range append(slices.Clone(left), stay...) {
 		l.write(name, "half")
@@ -262,7 +263,8 @@ func TestMemorySurvivesAFailedRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := func(r sitegen.Report) bool {
-		return slices.ContainsFunc(r.Board.Problems, func(p snapshot.Problem) bool { return p.Code == "state:forgotten" })
+		return slices.ContainsFunc(r.Board.Problems,
+			func(p snapshot.Problem) bool { return p.Code == "state:forgotten" })
 	}
 	l.swapForADirectory("state/memory.json")
 	r := l.generate(start.Add(time.Second), func(o *sitegen.Options) {
@@ -272,7 +274,8 @@ func TestMemorySurvivesAFailedRead(t *testing.T) {
 			return ask(ctx, now, last)
 		}
 	})
-	if after, err := os.ReadFile(l.path("state/memory.json")); err != nil || string(after) != string(before) || !said(r) {
+	if after, err := os.ReadFile(l.path("state/memory.json")); err != nil || string(after) != string(before) ||
+		!said(r) {
 		t.Errorf("after a failed read %d bytes are left of %d (%v), said %t", len(after), len(before), err, said(r))
 	}
 	l.write("state/memory.json", "{")

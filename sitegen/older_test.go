@@ -149,7 +149,8 @@ func TestHostsOfDrops(t *testing.T) {
 	}
 	for setting, want := range map[string][]inventory.Host{
 		"": {
-			{Name: "atlas", Address: "atlas.lab.example"}, {Name: "borg", Address: "borg.lab.example"}, {Name: "cygnus"},
+			{Name: "atlas", Address: "atlas.lab.example"}, {Name: "borg", Address: "borg.lab.example"},
+			{Name: "cygnus"},
 			{Name: "delta", Title: "The big one"}, {Name: "zeta"},
 		},
 		sitegen.NoLegacy: {{Name: "atlas"}, {Name: "zeta"}},

@@ -103,7 +103,8 @@ func TestManyFinishedHours(t *testing.T) {
 func TestHoursOfFormerHostsAreForgotten(t *testing.T) {
 	g, now := &Generator{opt: Options{State: t.TempDir()}}, time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	mem := g.recall()
-	mem.Hours["here"], mem.Hours["gone"] = &hours{Looked: now.Add(-forgetHours)}, &hours{Looked: now.Add(-forgetHours - 1)}
+	mem.Hours["here"], mem.Hours["gone"] = &hours{Looked: now.Add(
+		-forgetHours)}, &hours{Looked: now.Add(-forgetHours - 1)}
 	if err := g.remember(mem, now); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +137,8 @@ func TestHoursOfDaysAreAddedUp(t *testing.T) {
 		day := history.HostTotal{
 			Host: "gpu01", FreeHours: float64(i + 1), KnownHours: float64(10 * (i + 1)), Covered: 12 * 3600,
 		}
-		days = append(days, &dayPast{Start: from.AddDate(0, 0, i-1), Fleet: history.Fleet{Hosts: []history.HostTotal{day}}})
+		days = append(days,
+			&dayPast{Start: from.AddDate(0, 0, i-1), Fleet: history.Fleet{Hosts: []history.HostTotal{day}}})
 	}
 	b := &board.Board{Hosts: []board.Host{{Name: "gpu02"}}} // which has sent nothing yet; gpu01 is gone
 	w := window(days, from, from.AddDate(0, 0, 2), b, func(name string) string { return name }, nil)
@@ -190,7 +192,8 @@ func TestCoverage(t *testing.T) {
 		"two":      {[]*dayPast{day(from, 43200, 0)}, nil, 24 * time.Hour, 0.25},
 		"one that sent nothing": {[]*dayPast{day(from, 43200)}, []board.Host{{Name: "gpu0"}, {Name: "new"}},
 			24 * time.Hour, 0.25},
-		"days before":               {[]*dayPast{day(from.Add(-1), 86400), day(from, 21600)}, nil, 24 * time.Hour, 0.25},
+		"days before": {[]*dayPast{day(from.Add(-1), 86400), day(from, 21600)}, nil, 24 * time.Hour,
+			0.25},
 		"more than there was":       {[]*dayPast{day(from, 86400)}, nil, 12 * time.Hour, 1},
 		"no host":                   {nil, nil, 24 * time.Hour, 0},
 		"no time":                   {[]*dayPast{day(from, 1)}, nil, 0, 0},
@@ -297,7 +300,8 @@ func TestPeopleOverTime(t *testing.T) {
 		d.Steps[7] = render.FleetStep{}
 		return d
 	}
-	days := []*dayPast{day(0, map[string]float64{"mira": 1, "mm": 2, "": 5}), day(1, map[string]float64{"mira": 1, "kai": 8})}
+	days := []*dayPast{day(0, map[string]float64{"mira": 1, "mm": 2, "": 5}),
+		day(1, map[string]float64{"mira": 1, "kai": 8})}
 	midnights := []time.Time{from, from.AddDate(0, 0, 1), from.AddDate(0, 0, 2)}
 	span := foldDays(days, midnights, from, from.AddDate(0, 0, 2), 12, func(name string) string {
 		if name == "mm" {
@@ -328,7 +332,8 @@ func TestChartsThatCannotBeRead(t *testing.T) {
 		"nothing known":   nil,
 		"the fleet known": {Past: &render.FleetPast{}, Done: now},
 	} {
-		g := &Generator{opt: Options{State: t.TempDir(), History: store, About: render.Site{Zone: time.UTC}}, fleet: fleet}
+		g := &Generator{opt: Options{State: t.TempDir(), History: store, About: render.Site{Zone: time.UTC}},
+			fleet: fleet}
 		past, problems := g.pageHistory(t.Context(), now, b, func(name string) string { return name }, &memory{})
 		if len(problems) != 1 || problems[0].Code != "history:unreadable" || (past.Fleet != nil) != (fleet != nil) {
 			t.Errorf("%s: problems %+v, the fleet is known: %t", name, problems, past.Fleet != nil)

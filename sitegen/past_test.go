@@ -51,7 +51,8 @@ func TestPublishedHistoryMatchesTheSimulation(t *testing.T) {
 			if h.Name == "dione" && in(at, 36, 40) {
 				for part := at; part.Before(at.Add(round)); part = part.Add(time.Hour) {
 					samples, _ := l.collect(h.Name, part, part.Add(time.Hour), 0)
-					raw, err := snapshot.EncodeHour(&snapshot.Hour{Host: h.Name, BootID: l.boot, Start: part, Samples: samples})
+					raw, err := snapshot.EncodeHour(
+						&snapshot.Hour{Host: h.Name, BootID: l.boot, Start: part, Samples: samples})
 					l.write("late/hour-"+part.Format("20060102T15")+"-"+l.boot[:8]+".jsonl.gz", raw, err)
 				}
 				continue
@@ -323,7 +324,8 @@ func TestChartsStayOnTheSite(t *testing.T) {
 		y.must(os.WriteFile(y.path("look", "site.css"), []byte(css), 0o644))
 		y.push(time.Second, y.names)
 		g, err := sitegen.New(sitegen.Options{
-			Data: y.path("data"), Site: y.path("site"), State: y.path("state"), History: y.store, Templates: y.path("look"),
+			Data: y.path("data"), Site: y.path("site"), State: y.path("state"), History: y.store,
+			Templates: y.path("look"),
 			Inventory: func(_ context.Context, now time.Time, _ inventory.Known) inventory.Inventory {
 				return inventory.Inventory{Hosts: y.hosts, AsOf: now}
 			},

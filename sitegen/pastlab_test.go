@@ -245,18 +245,22 @@ func TestPastCountsACardOnce(t *testing.T) {
 		sliced bool // each host has a slice of its own
 		hours  float64
 	}{
-		{name: "two hosts from the beginning", lists: map[string]func(int) bool{"gpu01": always, "gpu02": always}, hours: 1},
-		{name: "a clone that comes later", lists: map[string]func(int) bool{"gpu01": always, "gpu02": second}, hours: 1},
+		{name: "two hosts from the beginning", lists: map[string]func(int) bool{"gpu01": always, "gpu02": always},
+			hours: 1},
+		{name: "a clone that comes later", lists: map[string]func(int) bool{"gpu01": always, "gpu02": second},
+			hours: 1},
 		{name: "a clone that goes on", lists: map[string]func(int) bool{"gpu01": first, "gpu02": always}, hours: 1},
 		{name: "a card that moves", lists: map[string]func(int) bool{"gpu01": first, "gpu02": second}, hours: 1},
-		{name: "one that moves while its host is cut off", lists: map[string]func(int) bool{"gpu01": first, "gpu02": second},
-			late: func(minute int) bool { return minute >= 10 && minute < minutes/2 }, hours: 1},
+		{name: "one that moves while its host is cut off",
+			lists: map[string]func(int) bool{"gpu01": first, "gpu02": second},
+			late:  func(minute int) bool { return minute >= 10 && minute < minutes/2 }, hours: 1},
 		{name: "one that moves when its host is switched off",
 			lists: map[string]func(int) bool{"gpu01": first, "gpu02": second}, silent: true,
 			late: func(minute int) bool { return minute >= 10 && minute < minutes/2-1 }, hours: 1},
 		{
-			name: "slices of one card", lists: map[string]func(int) bool{"gpu01": always, "gpu02": always}, sliced: true,
-			hours: 2,
+			name: "slices of one card", lists: map[string]func(int) bool{"gpu01": always, "gpu02": always},
+			sliced: true,
+			hours:  2,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -273,22 +277,26 @@ func TestPastCountsACardOnce(t *testing.T) {
 					if test.silent && i == 0 && !has {
 						continue
 					}
-					snap := &snapshot.Snapshot{Schema: snapshot.Schema, Host: h.Name, BootID: l.boot, Seq: uint64(minute + 1),
+					snap := &snapshot.Snapshot{Schema: snapshot.Schema, Host: h.Name, BootID: l.boot,
+						Seq:             uint64(minute + 1),
 						CollectedAt:     snapshot.TimeOf(at.Add(time.Duration(i) * time.Second)),
-						IntervalSeconds: 60, GPUs: []snapshot.GPU{}, GPUsComplete: true, Processes: []snapshot.Process{}}
+						IntervalSeconds: 60, GPUs: []snapshot.GPU{}, GPUsComplete: true,
+						Processes: []snapshot.Process{}}
 					if has {
 						card := snapshot.GPU{
-							UUID: "GPU-A", Name: "NVIDIA A100", Health: snapshot.HealthOK, MemoryTotal: new(int64(40960)),
-							MemoryUsed: new(int64(20000)), Readings: snapshot.Readings{UtilizationGPU: new(90)},
+							UUID: "GPU-A", Name: "NVIDIA A100", Health: snapshot.HealthOK,
+							MemoryTotal: new(int64(40960)),
+							MemoryUsed:  new(int64(20000)), Readings: snapshot.Readings{UtilizationGPU: new(90)},
 						}
 						if test.sliced {
 							card.MIGMode = "Enabled"
 							card.MIGDevices = []snapshot.MIGDevice{{UUID: "MIG-" + h.Name, Profile: "3g.20gb"}}
 						}
 						snap.GPUs = append(snap.GPUs, card)
-						snap.Processes = append(snap.Processes, snapshot.Process{GPUUUID: "GPU-A", PID: 77, Type: snapshot.Compute,
-							User: "kai", UID: new(int64(1001)),
-							Program: "python3", UsedMemory: new(int64(20000)), Alive: new(true)})
+						snap.Processes = append(snap.Processes,
+							snapshot.Process{GPUUUID: "GPU-A", PID: 77, Type: snapshot.Compute,
+								User: "kai", UID: new(int64(1001)),
+								Program: "python3", UsedMemory: new(int64(20000)), Alive: new(true)})
 					}
 					if i == 0 && test.late != nil && test.late(minute) {
 						late = append(late, snap.Sample())
@@ -302,8 +310,10 @@ func TestPastCountsACardOnce(t *testing.T) {
 				}
 			}
 			if late != nil {
-				raw, err := snapshot.EncodeHour(&snapshot.Hour{Host: "gpu01", BootID: l.boot, Start: from, Samples: late})
-				l.write(fmt.Sprintf("data/drop/gpu01/hour-%s-%s.jsonl.gz", from.Format("20060102T15"), l.boot[:8]), raw, err)
+				raw, err := snapshot.EncodeHour(
+					&snapshot.Hour{Host: "gpu01", BootID: l.boot, Start: from, Samples: late})
+				l.write(fmt.Sprintf("data/drop/gpu01/hour-%s-%s.jsonl.gz", from.Format("20060102T15"), l.boot[:8]), raw,
+					err)
 			}
 			end := from.Add(minutes * time.Minute)
 			l.generate(g, end)
@@ -348,7 +358,8 @@ func TestHoursOfAHostAddUp(t *testing.T) {
 				if r.IntN(8) == 0 {
 					kind[i] = r.IntN(3)
 				}
-				g := snapshot.GPU{Index: i, UUID: fmt.Sprintf("GPU-%s-%d", host, i), Name: "NVIDIA A100", Health: snapshot.HealthOK,
+				g := snapshot.GPU{Index: i, UUID: fmt.Sprintf("GPU-%s-%d", host, i), Name: "NVIDIA A100",
+					Health:      snapshot.HealthOK,
 					MemoryTotal: new(int64(40960)), MemoryUsed: new(int64(20000)),
 					Readings: snapshot.Readings{UtilizationGPU: new(90)}}
 				switch kind[i] {
@@ -357,9 +368,11 @@ func TestHoursOfAHostAddUp(t *testing.T) {
 					g.MemoryUsed, g.UtilizationGPU = new(int64(0)), new(0)
 				case 1:
 					held[host] += 1. / 60
-					s.Processes = append(s.Processes, snapshot.Process{GPU: i, GPUUUID: g.UUID, PID: 77 + i, Type: snapshot.Compute,
-						User: "kai",
-						UID:  new(int64(1001)), Program: "python3", UsedMemory: new(int64(20000)), Alive: new(true)})
+					s.Processes = append(s.Processes,
+						snapshot.Process{GPU: i, GPUUUID: g.UUID, PID: 77 + i, Type: snapshot.Compute,
+							User: "kai",
+							UID:  new(int64(1001)), Program: "python3", UsedMemory: new(int64(20000)),
+							Alive: new(true)})
 				default:
 					unknown[host] += 1. / 60
 					g.ProcessesUnknown = "Insufficient Permissions"

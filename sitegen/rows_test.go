@@ -19,7 +19,8 @@ import (
 func TestAKnownGPUKeepsItsRow(t *testing.T) {
 	for _, restart := range []bool{true, false} {
 		l := &lab{t: t, dir: t.TempDir(), hosts: []string{"gpu01"}}
-		l.write("data/comments.json", "{\n  \"gpu01\": {\"2\": {\"name\": \"eva\", \"date\": \"2026-12-24 12:00\"}}\n}\n")
+		l.write("data/comments.json",
+			"{\n  \"gpu01\": {\"2\": {\"name\": \"eva\", \"date\": \"2026-12-24 12:00\"}}\n}\n")
 		var g *sitegen.Generator
 		at := start
 		next := func(cards string, complete bool) *board.Board {
@@ -31,7 +32,8 @@ func TestAKnownGPUKeepsItsRow(t *testing.T) {
 			for i, letter := range cards {
 				s.GPUs = append(s.GPUs, snapshot.GPU{Index: i, UUID: "GPU-" + strings.Repeat(string(letter), 8),
 					Name: "NVIDIA A100", Health: snapshot.HealthOK,
-					MemoryTotal: new(int64(40960)), MemoryUsed: new(int64(4)), Readings: snapshot.Readings{UtilizationGPU: new(0)}})
+					MemoryTotal: new(int64(40960)), MemoryUsed: new(int64(4)),
+					Readings: snapshot.Readings{UtilizationGPU: new(0)}})
 			}
 			raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: "gpu01", BootID: "b", Snapshot: s})
 			if err != nil {
@@ -79,10 +81,12 @@ func TestAKnownGPUKeepsItsRow(t *testing.T) {
 		} {
 			b := next(step.cards, step.complete)
 			if got := states(b); got != step.want || b.Totals.GPUs.All != 4 {
-				t.Errorf("restart %v, after %q: %s of %d, want %s", restart, step.cards, got, b.Totals.GPUs.All, step.want)
+				t.Errorf("restart %v, after %q: %s of %d, want %s", restart, step.cards, got, b.Totals.GPUs.All,
+					step.want)
 			}
 			if n := losses(); n != step.losses {
-				t.Errorf("restart %v, after %q: the feed tells of %d losses, want %d", restart, step.cards, n, step.losses)
+				t.Errorf("restart %v, after %q: the feed tells of %d losses, want %d", restart, step.cards, n,
+					step.losses)
 			}
 			site := l.site()
 			for _, page := range []string{"index.html", "hosts/gpu01/index.html"} {
@@ -93,7 +97,8 @@ func TestAKnownGPUKeepsItsRow(t *testing.T) {
 		}
 		site := l.site()
 		moved := "the booking of GPU 2 of gpu01 means the card GPU-cccccccc, which is number 1 now"
-		if !strings.Contains(site["health.json"], moved) || !strings.Contains(site["index.html"], "comments.json:2:18") ||
+		if !strings.Contains(site["health.json"], moved) ||
+			!strings.Contains(site["index.html"], "comments.json:2:18") ||
 			!strings.Contains(site["api/v1/bookings.json"], `"gpus":[1]`) {
 			t.Errorf("restart %v: the site does not say that the booking is of number 1 now", restart)
 		}

@@ -39,7 +39,8 @@ func (l *lab) send(p pushed) {
 			s.GPUs[i].UUID = "GPU-" + p.machine + "-" + string(rune('0'+i))
 		}
 		s.Node.Interfaces = []snapshot.Interface{{Name: "lo", Addrs: []string{"127.0.0.1/8"}},
-			{Name: "docker0", Addrs: []string{"172.17.0.1/16"}}, {Name: "eth0", Addrs: []string{"192.0.2." + p.machine + "/24"}}}
+			{Name: "docker0", Addrs: []string{"172.17.0.1/16"}},
+			{Name: "eth0", Addrs: []string{"192.0.2." + p.machine + "/24"}}}
 	}
 	raw, err := snapshot.EncodeBundle(&snapshot.Bundle{
 		Host: "atlas", BootID: s.BootID, Snapshot: &s, Samples: []snapshot.Sample{s.Sample()},
@@ -96,7 +97,8 @@ func TestOrderOfSnapshots(t *testing.T) {
 			{firstBoot, 12, 0, "", 12, ""}, {secondBoot, 1, 20 * time.Second, "", 1, ""},
 			{secondBoot, 2, 40 * time.Second, "", 2, ""}}},
 		{"a snapshot from before the reboot", []pushed{
-			{firstBoot, 12, 0, "", 12, ""}, {secondBoot, 1, 20 * time.Second, "", 1, ""}, {firstBoot, 12, 0, "", 1, replayed},
+			{firstBoot, 12, 0, "", 12, ""}, {secondBoot, 1, 20 * time.Second, "", 1, ""},
+			{firstBoot, 12, 0, "", 1, replayed},
 			{secondBoot, 2, 40 * time.Second, "", 2, ""}}},
 		{"one that was never seen, from before the reboot", []pushed{
 			{firstBoot, 12, 0, "", 12, ""}, {secondBoot, 1, 20 * time.Second, "", 1, ""},
@@ -239,8 +241,10 @@ func TestImpossibleNumber(t *testing.T) {
 		for _, problem := range h.Problems {
 			code += problem.Code
 		}
-		if want := string(rune('0'+p.shown/10)) + "." + string(rune('0'+p.shown%10)); h.Driver != want || code != p.code {
-			t.Errorf("after number %d: snapshot %s, want %s; problems %+v, want %q", p.seq, h.Driver, want, h.Problems, p.code)
+		if want := string(rune('0'+p.shown/10)) + "." + string(rune('0'+p.shown%10)); h.Driver != want ||
+			code != p.code {
+			t.Errorf("after number %d: snapshot %s, want %s; problems %+v, want %q", p.seq, h.Driver, want, h.Problems,
+				p.code)
 		}
 	}
 }

@@ -256,7 +256,8 @@ func TestGarbageKeepsLastGoodAcrossRestarts(t *testing.T) {
 				t.Errorf("%d GPUs as of %v, want the last good %d as of %v",
 					len(h.GPUs), h.SnapshotAt, len(good.GPUs), good.SnapshotAt)
 			}
-			if !slices.ContainsFunc(h.Problems, func(p snapshot.Problem) bool { return strings.HasPrefix(p.Code, "bad:") }) {
+			if !slices.ContainsFunc(h.Problems,
+				func(p snapshot.Problem) bool { return strings.HasPrefix(p.Code, "bad:") }) {
 				t.Errorf("problems %v, want one that says what is bad", h.Problems)
 			}
 			// And it ages: garbage is not news.
@@ -323,7 +324,8 @@ func TestBrokenLookKeepsTheOldSite(t *testing.T) {
 	before := l.site()
 	for name, content := range map[string]string{"index.html": "<p>ours</p>", "words/en.json": "{"} {
 		l.write("templates/"+name, content)
-		g, err := sitegen.New(func() sitegen.Options { o := l.options(); o.Templates = l.path("templates"); return o }())
+		g, err := sitegen.New(
+			func() sitegen.Options { o := l.options(); o.Templates = l.path("templates"); return o }())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -400,8 +402,10 @@ func TestOneGenerationAtATime(t *testing.T) {
 func TestPrivateDirectoriesStayOutsideTheSite(t *testing.T) {
 	dir := t.TempDir()
 	for _, o := range []sitegen.Options{
-		{Data: filepath.Join(dir, "site", "data"), Site: filepath.Join(dir, "site"), State: filepath.Join(dir, "state")},
-		{Data: filepath.Join(dir, "data"), Site: filepath.Join(dir, "site"), State: filepath.Join(dir, "site", "x", "state")},
+		{Data: filepath.Join(dir, "site", "data"), Site: filepath.Join(dir, "site"),
+			State: filepath.Join(dir, "state")},
+		{Data: filepath.Join(dir, "data"), Site: filepath.Join(dir, "site"),
+			State: filepath.Join(dir, "site", "x", "state")},
 		{Data: filepath.Join(dir, "one"), Site: filepath.Join(dir, "one"), State: filepath.Join(dir, "state")},
 	} {
 		if _, err := sitegen.New(o); err == nil {

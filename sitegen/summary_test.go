@@ -22,7 +22,8 @@ func TestSummary(t *testing.T) {
 	b := &board.Board{
 		GeneratedAt: at,
 		Hosts: []board.Host{
-			{Name: "atlas", State: board.Up, GPUs: []board.GPU{gpu(0, board.Free), gpu(1, board.Lost), gpu(2, board.Free)}},
+			{Name: "atlas", State: board.Up,
+				GPUs: []board.GPU{gpu(0, board.Free), gpu(1, board.Lost), gpu(2, board.Free)}},
 			{Name: "borg", State: board.Down, SnapshotAt: at.Add(-48 * time.Hour)},
 			{Name: "new", State: board.Never},
 			{Name: "well", State: board.Up},
@@ -93,10 +94,12 @@ func TestReport(t *testing.T) {
 	}
 	past := &render.FleetPast{}
 	for i := range past.Windows {
-		past.Windows[i] = render.Window{From: end.AddDate(0, 0, -i), To: end, Hosts: []render.PastHost{{KnownHours: 150}, {KnownHours: 50}},
+		past.Windows[i] = render.Window{From: end.AddDate(0, 0, -i), To: end,
+			Hosts: []render.PastHost{{KnownHours: 150}, {KnownHours: 50}},
 			Users: []render.UserPast{{Name: "kai", Use: use(80, 4, 30)}, {Use: use(20, 0, 10)}}}
 	}
-	past.Windows[1].Teams = []render.UserPast{{Name: "speech", Use: use(20, 20, 4)}, {Name: "vision", Use: use(80, 4, 30)}}
+	past.Windows[1].Teams = []render.UserPast{{Name: "speech", Use: use(20, 20, 4)},
+		{Name: "vision", Use: use(80, 4, 30)}}
 	g := &Generator{fleet: &fleetFile{Past: past}}
 	g.opt.About = render.Site{Zone: time.FixedZone("CET", 3600), Energy: render.Energy{Price: 0.3, Currency: "EUR"}}
 	for _, c := range []struct {
@@ -104,11 +107,14 @@ func TestReport(t *testing.T) {
 		privacy  board.Privacy
 	}{
 		{"weekly", "Usage from 2026-11-22 08:00 to 2026-11-23 08:00, by team\n" +
-			"speech: 20 GPU-hours (10 %), 20 idle, 1.20 EUR\nvision: 80 GPU-hours (40 %), 4 idle, 9.00 EUR", board.Privacy{Users: board.UsersFull}},
+			"speech: 20 GPU-hours (10 %), 20 idle, 1.20 EUR\nvision: 80 GPU-hours (40 %), 4 idle, 9.00 EUR",
+			board.Privacy{Users: board.UsersFull}},
 		{"monthly", "Usage from 2026-11-21 08:00 to 2026-11-23 08:00, by person\n" +
-			"kai: 80 GPU-hours (40 %), 4 idle, 9.00 EUR\nunknown: 20 GPU-hours (10 %), 0 idle, 3.00 EUR", board.Privacy{Users: board.UsersFull}},
+			"kai: 80 GPU-hours (40 %), 4 idle, 9.00 EUR\nunknown: 20 GPU-hours (10 %), 0 idle, 3.00 EUR",
+			board.Privacy{Users: board.UsersFull}},
 		{"weekly", "Usage from 2026-11-22 08:00 to 2026-11-23 08:00, by person\n" +
-			"k.: 80 GPU-hours (40 %), 4 idle, 9.00 EUR\nunknown: 20 GPU-hours (10 %), 0 idle, 3.00 EUR", board.Privacy{Users: board.UsersInitials}},
+			"k.: 80 GPU-hours (40 %), 4 idle, 9.00 EUR\nunknown: 20 GPU-hours (10 %), 0 idle, 3.00 EUR",
+			board.Privacy{Users: board.UsersInitials}},
 	} {
 		if got := g.usage(c.of, c.privacy); got != c.want {
 			t.Errorf("%s: %q\nwant %q", c.of, got, c.want)

@@ -134,7 +134,10 @@ func TestADropThatCannotBeSwept(t *testing.T) {
 // another moment than now.
 func TestWhatIsNotSwept(t *testing.T) {
 	for name, change := range map[string]func(l *lab, o *sitegen.Options){
-		"the older scripts' directory": func(l *lab, o *sitegen.Options) { o.Legacy = l.path("data/drop/" + l.hosts[0]) },
+		"the older scripts' directory": func(l *lab,
+			o *sitegen.Options) {
+			o.Legacy = l.path("data/drop/" + l.hosts[0])
+		},
 		"a link to it": func(l *lab, o *sitegen.Options) {
 			o.Legacy = l.path("older")
 			if err := os.Symlink(l.path("data/drop/"+l.hosts[0]), o.Legacy); err != nil {

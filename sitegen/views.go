@@ -45,18 +45,22 @@ func newViews(o *Options) ([]*view, []snapshot.Problem, error) {
 	}}
 	if o.Public != "" {
 		if within(o.Site, o.Public) || within(o.Public, o.Site) {
-			return nil, nil, fmt.Errorf("the public site %s and the site %s must not lie within each other", o.Public, o.Site)
+			return nil, nil, fmt.Errorf("the public site %s and the site %s must not lie within each other", o.Public,
+				o.Site)
 		}
 		views = append(views, &view{
-			dir: o.Public, manifest: filepath.Join(o.State, publicManifestFile), privacy: o.PublicPrivacy, help: o.PublicHelp,
+			dir: o.Public, manifest: filepath.Join(o.State, publicManifestFile), privacy: o.PublicPrivacy,
+			help: o.PublicHelp,
 		})
 	}
 	for _, v := range views {
 		if within(v.dir, o.Data) || within(v.dir, o.State) {
-			return nil, nil, fmt.Errorf("%s is served to everybody: the data and state directories must lie outside it", v.dir)
+			return nil, nil, fmt.Errorf("%s is served to everybody: the data and state directories must lie outside it",
+				v.dir)
 		}
 		if within(o.Data, v.dir) {
-			return nil, nil, fmt.Errorf("the site %s must lie outside the data directory %s, which nodes and people write to",
+			return nil, nil, fmt.Errorf(
+				"the site %s must lie outside the data directory %s, which nodes and people write to",
 				v.dir, o.Data)
 		}
 		v.privacy.Salt = salt
@@ -120,7 +124,8 @@ func (g *Generator) id() string {
 // publish renders and writes every view. All are rendered and staged before the
 // first becomes visible, so that a template that cannot work changes nothing.
 func (g *Generator) publish(
-	b *board.Board, recent *history.Recent, past *render.History, samples map[string][]snapshot.Sample, log []events.Event,
+	b *board.Board, recent *history.Recent, past *render.History, samples map[string][]snapshot.Sample,
+	log []events.Event,
 ) (total Report, err error) {
 	notice, notes := g.notes(b)
 	writers := make([]*siteWriter, 0, len(g.views))

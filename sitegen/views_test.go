@@ -19,7 +19,8 @@ import (
 func TestPublicSiteNamesNobody(t *testing.T) {
 	l := newLab(t)
 	hide := func(o *sitegen.Options) {
-		o.Public, o.PublicPrivacy = l.path("public"), board.Privacy{Users: board.UsersHash, Programs: board.ProgramsHidden}
+		o.Public, o.PublicPrivacy = l.path("public"), board.Privacy{Users: board.UsersHash,
+			Programs: board.ProgramsHidden}
 	}
 	l.generate(start.Add(-time.Hour), hide)
 	l.push(start, l.hosts...)

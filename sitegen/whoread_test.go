@@ -131,11 +131,13 @@ func TestPlacesAreFound(t *testing.T) {
 	_, search := whoLines(t, files["index.html"])
 	for i, c := range cases {
 		var detail bytes.Buffer
-		if err := text.Status(&detail, b, text.Options{Width: 300, Detail: true, Hosts: []string{c.host()}}); err != nil {
+		if err := text.Status(&detail, b,
+			text.Options{Width: 300, Detail: true, Hosts: []string{c.host()}}); err != nil {
 			t.Fatal(err)
 		}
 		for face, said := range map[string]string{
-			"the search": search[c.host()], "the host's page": files["hosts/"+c.host()+"/index.html"], "text": detail.String(),
+			"the search": search[c.host()], "the host's page": files["hosts/"+c.host()+"/index.html"],
+			"text": detail.String(),
 			"JSON": files["api/v1/hosts/"+c.host()+".json"],
 		} {
 			if !strings.Contains(said, words[i]) {
@@ -143,7 +145,8 @@ func TestPlacesAreFound(t *testing.T) {
 			}
 		}
 	}
-	for _, mask := range []board.Privacy{{Users: board.UsersNone}, {Users: board.UsersHash}, {Users: board.UsersInitials}} {
+	for _, mask := range []board.Privacy{{Users: board.UsersNone}, {Users: board.UsersHash},
+		{Users: board.UsersInitials}} {
 		for path, content := range whoFiles(t, b.Mask(mask)) {
 			at := slices.IndexFunc(words, func(word string) bool { return strings.Contains(content, word) })
 			if at >= 0 && !strings.HasPrefix(path, "assets/") {
@@ -157,10 +160,12 @@ func TestPlacesAreFound(t *testing.T) {
 func TestSourcesAreNamed(t *testing.T) {
 	root := func(claims ...snapshot.Claim) snapshot.Process {
 		return snapshot.Process{
-			User: "root", UID: new(int64(0)), Type: snapshot.Compute, Program: "python3", Container: "a1b2c3d4e5f6", Claims: claims,
+			User: "root", UID: new(int64(0)), Type: snapshot.Compute, Program: "python3", Container: "a1b2c3d4e5f6",
+			Claims: claims,
 		}
 	}
-	session, label := snapshot.Claim{User: "ada", Source: snapshot.BySession}, snapshot.Claim{User: "bea", Source: snapshot.ByLabel}
+	session, label := snapshot.Claim{User: "ada", Source: snapshot.BySession}, snapshot.Claim{User: "bea",
+		Source: snapshot.ByLabel}
 	home := snapshot.Claim{User: "bea", Source: snapshot.ByHome}
 	want := map[string]string{
 		"certain":     "ada, by the login session",
@@ -176,7 +181,8 @@ func TestSourcesAreNamed(t *testing.T) {
 	files := whoFiles(t, b)
 	for _, c := range cases {
 		var detail bytes.Buffer
-		if err := text.Status(&detail, b, text.Options{Width: 300, Detail: true, Hosts: []string{c.host()}}); err != nil {
+		if err := text.Status(&detail, b,
+			text.Options{Width: 300, Detail: true, Hosts: []string{c.host()}}); err != nil {
 			t.Fatal(err)
 		}
 		page := html.UnescapeString(files["hosts/"+c.host()+"/index.html"])

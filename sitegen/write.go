@@ -332,7 +332,8 @@ func (b *fsBatch) Commit() error {
 		if _, err := b.fs.Stat(name); err == nil {
 			verb = "change"
 		}
-		if err := errors.Join(b.fs.MkdirAll(filepath.Dir(name), 0o755), afero.WriteFile(b.fs, name, f.Content, 0o644)); err != nil {
+		if err := errors.Join(b.fs.MkdirAll(filepath.Dir(name), 0o755),
+			afero.WriteFile(b.fs, name, f.Content, 0o644)); err != nil {
 			return fmt.Errorf("writing %s: %w", name, err)
 		}
 		b.changes = append(b.changes, verb+" "+f.Path)

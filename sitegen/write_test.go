@@ -135,7 +135,8 @@ func TestPreview(t *testing.T) {
 		return inventory.Inventory{Hosts: []inventory.Host{{Name: "bragi"}}, AsOf: now}
 	}
 	r, _ := preview()
-	for _, change := range []string{"add hosts/bragi/index.html", "remove hosts/atlas/index.html", "change index.html"} {
+	for _, change := range []string{"add hosts/bragi/index.html", "remove hosts/atlas/index.html",
+		"change index.html"} {
 		if !slices.Contains(r.Changes, change) {
 			t.Errorf("%q is not foretold in %q", change, r.Changes)
 		}
@@ -205,9 +206,13 @@ func TestTwoGeneratorsOfOneSite(t *testing.T) {
 // server must find no compressed copy, whoever left it there and whether anybody knows of it.
 func TestCompressedCopiesComeAndGo(t *testing.T) {
 	for name, process := range map[string]func(v *view){
-		"one that goes on":            func(*view) {},
-		"one each":                    func(v *view) { *v = view{dir: v.dir, manifest: v.manifest} },
-		"one each, without a listing": func(v *view) { os.Remove(v.manifest); *v = view{dir: v.dir, manifest: v.manifest} },
+		"one that goes on": func(*view) {},
+		"one each":         func(v *view) { *v = view{dir: v.dir, manifest: v.manifest} },
+		"one each, without a listing": func(
+			v *view) {
+			os.Remove(v.manifest)
+			*v = view{dir: v.dir, manifest: v.manifest}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -286,7 +291,8 @@ func TestFilesComeAndGo(t *testing.T) {
 		slices.Sort(want)
 		slices.Sort(have)
 		listed := readManifest(v.manifest)
-		if !slices.Equal(have, want) || !slices.Equal(union(listed.Files, slices.Collect(maps.Keys(listed.Assets))), want) {
+		if !slices.Equal(have, want) ||
+			!slices.Equal(union(listed.Files, slices.Collect(maps.Keys(listed.Assets))), want) {
 			t.Errorf("generation %d: %q are there and %q listed, want %q", round, have, listed, want)
 		}
 	}

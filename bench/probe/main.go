@@ -86,7 +86,8 @@ func collect(smi string, w *gzip.Writer) ([]byte, error) {
 		}
 	}
 	if pids.Len() > 0 {
-		processes, err := exec.Command("ps", "-q", string(bytes.TrimRight(pids.Bytes(), ",")), "-o", "pid=,user=,etimes=,args=").Output()
+		processes, err := exec.Command("ps", "-q", string(bytes.TrimRight(pids.Bytes(), ",")), "-o",
+			"pid=,user=,etimes=,args=").Output()
 		if err != nil {
 			return nil, fmt.Errorf("running ps: %w", err)
 		}

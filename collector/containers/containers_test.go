@@ -40,7 +40,8 @@ func TestReadsWhatRootWrote(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]Container{
-		"0123456789ab": {Name: "train", User: "mira", Folder: "/home/mira/train", Pod: "ml/train-0"}, "cafecafecafe": {},
+		"0123456789ab": {Name: "train", User: "mira", Folder: "/home/mira/train", Pod: "ml/train-0"},
+		"cafecafecafe": {},
 	}
 	if diff := cmp.Diff(want, file.Containers); diff != "" {
 		t.Error(diff)
@@ -129,20 +130,29 @@ func TestAnswers(t *testing.T) {
 		answer string
 		want   map[string]Container // nil for an error
 	}{
-		"none":                     {"", map[string]Container{}},
-		"a blank line":             {"\n", map[string]Container{}},
-		"a label of the site":      {line(id, "train", "mira", "hub"), map[string]Container{id[:12]: {Name: "train", User: "mira"}}},
-		"a label of JupyterHub":    {line(id, "lab", "", "anna"), map[string]Container{id[:12]: {Name: "lab", User: "anna"}}},
-		"compose":                  {line(id, "web", "", "", "/home/mira/web"), map[string]Container{id[:12]: {Name: "web", Folder: "/home/mira/web"}}},
-		"a devcontainer":           {line(id, "dev", "", "", "", "/home/anna/dev"), map[string]Container{id[:12]: {Name: "dev", Folder: "/home/anna/dev"}}},
-		"a pod":                    {line(id, "k8s_main", "", "", "", "", "ml", "eval-0"), map[string]Container{id[:12]: {Name: "k8s_main", Pod: "ml/eval-0"}}},
-		"half a pod":               {line(id, "main", "", "", "", "", "", "eval-0"), map[string]Container{id[:12]: {Name: "main"}}},
-		"names of links":           {line(id, "web/db,db,app/db"), map[string]Container{id[:12]: {Name: "db"}}},
-		"one name of Kubernetes":   {line(id, "k8s://ml/eval-0/main"), map[string]Container{id[:12]: {}}},
-		"hostile texts":            {line(id, "a\x1b[31m\u202e", "mi\u200bra", "", "/home/a\nb"), map[string]Container{id[:12]: {}}},
-		"a text that is too long":  {line(id, "n", strings.Repeat("x", 129), "", "/"+strings.Repeat("x", 512)), map[string]Container{id[:12]: {Name: "n"}}},
-		"an id of ctr":             {line("redis", "redis", "mira"), map[string]Container{}},
-		"an id that climbs":        {line("../../etc/passwd", "x", "mira") + line(id), map[string]Container{id[:12]: {}}},
+		"none":         {"", map[string]Container{}},
+		"a blank line": {"\n", map[string]Container{}},
+		"a label of the site": {line(id, "train", "mira", "hub"),
+			map[string]Container{id[:12]: {Name: "train", User: "mira"}}},
+		"a label of JupyterHub": {line(id, "lab", "", "anna"),
+			map[string]Container{id[:12]: {Name: "lab", User: "anna"}}},
+		"compose": {line(id, "web", "", "", "/home/mira/web"),
+			map[string]Container{id[:12]: {Name: "web", Folder: "/home/mira/web"}}},
+		"a devcontainer": {line(id, "dev", "", "", "", "/home/anna/dev"),
+			map[string]Container{id[:12]: {Name: "dev", Folder: "/home/anna/dev"}}},
+		"a pod": {line(id, "k8s_main", "", "", "", "", "ml", "eval-0"),
+			map[string]Container{id[:12]: {Name: "k8s_main", Pod: "ml/eval-0"}}},
+		"half a pod": {line(id, "main", "", "", "", "", "", "eval-0"),
+			map[string]Container{id[:12]: {Name: "main"}}},
+		"names of links":         {line(id, "web/db,db,app/db"), map[string]Container{id[:12]: {Name: "db"}}},
+		"one name of Kubernetes": {line(id, "k8s://ml/eval-0/main"), map[string]Container{id[:12]: {}}},
+		"hostile texts": {line(id, "a\x1b[31m\u202e", "mi\u200bra", "", "/home/a\nb"),
+			map[string]Container{id[:12]: {}}},
+		"a text that is too long": {line(id, "n", strings.Repeat("x", 129), "", "/"+strings.Repeat("x", 512)),
+			map[string]Container{id[:12]: {Name: "n"}}},
+		"an id of ctr": {line("redis", "redis", "mira"), map[string]Container{}},
+		"an id that climbs": {line("../../etc/passwd", "x", "mira") + line(id),
+			map[string]Container{id[:12]: {}}},
 		"an id in capitals":        {line(strings.ToUpper(id), "x", "mira"), map[string]Container{}},
 		"an id that was shortened": {line(id[:12], "x", "mira"), map[string]Container{}},
 		"no JSON":                  {"CONTAINER ID   IMAGE\n", nil},

@@ -65,13 +65,15 @@ func Read(roots Roots) Info {
 	})
 	r.file("uptime", "uptime", func(b []byte) (ok bool) { n.UptimeSeconds, ok = parseUptime(b); return ok })
 	r.file("load", "loadavg", func(b []byte) (ok bool) { n.Load1, n.Load5, n.Load15, ok = parseLoad(b); return ok })
-	r.file("memory", "meminfo", func(b []byte) (ok bool) { n.MemoryTotal, n.MemoryUsed, ok = parseMemory(b); return ok })
+	r.file("memory", "meminfo",
+		func(b []byte) (ok bool) { n.MemoryTotal, n.MemoryUsed, ok = parseMemory(b); return ok })
 	r.file("cores", "stat", func(b []byte) (ok bool) { n.Cores, ok = parseCores(b); return ok })
 	r.file("kernel", "sys/kernel/osrelease", func(b []byte) bool {
 		n.Kernel = snapshot.Text(string(bytes.TrimSpace(b)), snapshot.MaxNameBytes)
 		return n.Kernel != ""
 	})
-	r.read("operating system", filepath.Join(roots.Etc, "os-release"), func(b []byte) bool { n.OS = parseOSRelease(b); return true })
+	r.read("operating system", filepath.Join(roots.Etc, "os-release"),
+		func(b []byte) bool { n.OS = parseOSRelease(b); return true })
 	r.file("disks", "self/mountinfo", func(b []byte) bool {
 		r.disks(parseMounts(b))
 		return true

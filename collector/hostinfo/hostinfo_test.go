@@ -63,9 +63,11 @@ func TestRead(t *testing.T) {
 	uptime, cores, total, used := int64(86400), 2, int64(128000), int64(32000)
 	one, five, fifteen := 12.5, 10.25, 8.0
 	want := Info{BootID: "0123abcd-0000-4000-8000-00000000beef", Node: snapshot.Node{
-		UptimeSeconds: &uptime, Cores: &cores, Load1: &one, Load5: &five, Load15: &fifteen, MemoryTotal: &total, MemoryUsed: &used,
-		Kernel: "6.1.0-25-amd64", OS: "Debian GNU/Linux 12 (bookworm)",
-		Disks: []snapshot.Disk{{Mount: "/", Total: 1000, Used: 400}, {Mount: "/data", Total: 1000, Used: 400}, {Mount: "/scratch space", Total: 1000, Used: 400}},
+		UptimeSeconds: &uptime, Cores: &cores, Load1: &one, Load5: &five, Load15: &fifteen, MemoryTotal: &total,
+		MemoryUsed: &used,
+		Kernel:     "6.1.0-25-amd64", OS: "Debian GNU/Linux 12 (bookworm)",
+		Disks: []snapshot.Disk{{Mount: "/", Total: 1000, Used: 400}, {Mount: "/data", Total: 1000, Used: 400},
+			{Mount: "/scratch space", Total: 1000, Used: 400}},
 	}}
 	if diff := cmp.Diff(want, info); diff != "" {
 		t.Error(diff)
@@ -79,8 +81,10 @@ func TestRead(t *testing.T) {
 
 func TestEachSourceFailsByItself(t *testing.T) {
 	good := map[string]string{
-		"sys/kernel/random/boot_id": "0123abcd-0000-4000-8000-00000000beef", "sys/kernel/osrelease": "6.1", "uptime": "5 5",
-		"loadavg": "1 2 3", "meminfo": "MemTotal: 4096 kB\nMemAvailable: 1024 kB\n", "stat": "cpu0 1\n", "self/mountinfo": "",
+		"sys/kernel/random/boot_id": "0123abcd-0000-4000-8000-00000000beef", "sys/kernel/osrelease": "6.1",
+		"uptime":  "5 5",
+		"loadavg": "1 2 3", "meminfo": "MemTotal: 4096 kB\nMemAvailable: 1024 kB\n", "stat": "cpu0 1\n",
+		"self/mountinfo": "",
 	}
 	etc := proc(t, map[string]string{"os-release": "NAME=x\n"})
 	parts := map[string]string{
@@ -99,13 +103,18 @@ func TestEachSourceFailsByItself(t *testing.T) {
 			} else if name == "self/mountinfo" || name == "sys/kernel/osrelease" && bad != "" {
 				continue // nothing mounted is no fault, and any text is a version
 			}
-			info := Read(Roots{Proc: proc(t, files), Etc: etc, Interfaces: func() ([]snapshot.Interface, error) { return nil, nil }})
-			if len(info.Problems) != 1 || info.Problems[0].Code != "host:partial" || !strings.Contains(info.Problems[0].Message, "the node's "+part+" cannot be read") {
+			info := Read(
+				Roots{Proc: proc(t, files), Etc: etc,
+					Interfaces: func() ([]snapshot.Interface, error) { return nil, nil }})
+			if len(info.Problems) != 1 || info.Problems[0].Code != "host:partial" ||
+				!strings.Contains(info.Problems[0].Message, "the node's "+part+" cannot be read") {
 				t.Errorf("%s is %q: %v", name, bad, info.Problems)
 			}
 		}
 	}
-	info := Read(Roots{Proc: proc(t, good), Etc: t.TempDir(), Interfaces: func() ([]snapshot.Interface, error) { return nil, errors.New("no sockets") }})
+	info := Read(
+		Roots{Proc: proc(t, good), Etc: t.TempDir(),
+			Interfaces: func() ([]snapshot.Interface, error) { return nil, errors.New("no sockets") }})
 	if len(info.Problems) != 2 || info.Node.Load1 == nil {
 		t.Errorf("%v", info.Problems)
 	}
@@ -120,7 +129,8 @@ func TestNumbersThatCannotBe(t *testing.T) {
 	if _, used, ok := parseMemory([]byte("MemTotal: 10 kB\nMemAvailable: 99 kB\n")); !ok || used != nil {
 		t.Error("more is available than there is, and that is believed")
 	}
-	if _, used, _ := parseMemory([]byte("MemTotal: 4096 kB\nMemFree: 1024 kB\nBuffers: 1024 kB\nCached: 1024 kB\n")); used == nil || *used != 1 {
+	if _, used, _ := parseMemory(
+		[]byte("MemTotal: 4096 kB\nMemFree: 1024 kB\nBuffers: 1024 kB\nCached: 1024 kB\n")); used == nil || *used != 1 {
 		t.Error("an old kernel's memory is not read")
 	}
 	if id, ok := parseBootID([]byte("../../etc/passwd-aaaaaaaa")); ok {
@@ -148,7 +158,8 @@ func TestDisksAreBoundedAndFailingOnesSaid(t *testing.T) {
 func TestThisMachine(t *testing.T) {
 	info := Read(Roots{})
 	n := info.Node
-	if info.BootID == "" || n.UptimeSeconds == nil || n.Cores == nil || n.Load1 == nil || n.MemoryTotal == nil || n.MemoryUsed == nil || n.Kernel == "" {
+	if info.BootID == "" || n.UptimeSeconds == nil || n.Cores == nil || n.Load1 == nil || n.MemoryTotal == nil ||
+		n.MemoryUsed == nil || n.Kernel == "" {
 		t.Errorf("%+v %v", info, info.Problems)
 	}
 	for _, i := range n.Interfaces {

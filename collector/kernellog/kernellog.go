@@ -134,7 +134,8 @@ func journalText(raw json.RawMessage) string {
 // of a process, which a user chooses. Old drivers omit PCI:, new ones add the instance of
 // a partitioned GPU.
 var xidLine = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^NVRM: Xid \((?:PCI:)?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.[0-7])?(?: GPU-I:[0-9A-Fa-f]{1,4})?\): ([0-9]{1,4})(?:,|\s|$)`)
+	return regexp.MustCompile(
+		`^NVRM: Xid \((?:PCI:)?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.[0-7])?(?: GPU-I:[0-9A-Fa-f]{1,4})?\): ([0-9]{1,4})(?:,|\s|$)`)
 })
 
 func parseMessage(text string) (Event, bool) {

@@ -27,7 +27,8 @@ func TestParseMessage(t *testing.T) {
 		`NVRM: Xid (PCI:0000:9b:00): 43, pid=1, name=x\x0aNVRM: Xid (PCI:0000:9c:00): 79, y`:           {Bus: "0000:9b:00", Code: 43},
 		"NVRM: Xid (PCI:0000:9b:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 (x)":      {Bus: "0000:9b:00", Code: 154},
 		"NVRM: Xid (PCI:0000:9b:00): 154, GPU recovery action changed from 0x1 (x) to 0x0 (None)":      {},
-		"": {}, "NVRM: Xid": {}, "NVRM: Xid (": {}, "NVRM: Xid (PCI:0000:9b:00)": {}, "NVRM: Xid (PCI:0000:9b:00): ": {},
+		"": {}, "NVRM: Xid": {}, "NVRM: Xid (": {}, "NVRM: Xid (PCI:0000:9b:00)": {},
+		"NVRM: Xid (PCI:0000:9b:00): ":                            {},
 		"NVRM: Xid (PCI:0000:9b:00): x, 79":                       {},
 		"NVRM: Xid (PCI:0000:9b:00): 79x":                         {},
 		"NVRM: Xid (PCI:0000:9b:00): 0, x":                        {},
@@ -112,7 +113,8 @@ func (f *forever) Read(p []byte) (int, error) {
 func TestReadJournal(t *testing.T) {
 	bytes := func(s string) string { return strings.ReplaceAll(strings.Trim(fmt.Sprint([]byte(s)), "[]"), " ", ",") }
 	out := `{"__REALTIME_TIMESTAMP":"1795150800000000","MESSAGE":"NVRM: Xid (PCI:0000:91:00): 45, later"}
-{"__REALTIME_TIMESTAMP":"1795150790000000","MESSAGE":[` + bytes("NVRM: Xid (PCI:0000:92:00): 31, pid=7, name=\xff, x") + `]}
+{"__REALTIME_TIMESTAMP":"1795150790000000","MESSAGE":[` +
+		bytes("NVRM: Xid (PCI:0000:92:00): 31, pid=7, name=\xff, x") + `]}
 {"__REALTIME_TIMESTAMP":"x","MESSAGE":"NVRM: Xid (PCI:0000:93:00): 45, x"}
 {"__REALTIME_TIMESTAMP":"1795150780000000","MESSAGE":null,"x":"Xid"}
 {"__REALTIME_TIMESTAMP":"1795150780000000","MESSAGE":"usb: Xid"}
@@ -120,11 +122,14 @@ func TestReadJournal(t *testing.T) {
 garbage Xid
 {"__REALTIME_TIMESTAMP":"1795150770000000","MESSAGE":"NVRM: Xid (PCI:0000:9`
 	got := fmt.Sprint(ReadJournal([]byte(out)))
-	want := fmt.Sprint([]Event{{"0000:91:00", 79, time.UnixMicro(1795150780000000)}, {"0000:92:00", 31, time.UnixMicro(1795150790000000)}, {"0000:91:00", 45, time.UnixMicro(1795150800000000)}})
+	want := fmt.Sprint(
+		[]Event{{"0000:91:00", 79, time.UnixMicro(1795150780000000)},
+			{"0000:92:00", 31, time.UnixMicro(1795150790000000)}, {"0000:91:00", 45, time.UnixMicro(1795150800000000)}})
 	if got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
-	if args := strings.Join(JournalArgs(time.Unix(1795150800, 5)), " "); !strings.Contains(args, "--since=@1795150800 ") || !strings.Contains(args, "SYSLOG_FACILITY=0") {
+	if args := strings.Join(JournalArgs(time.Unix(1795150800, 5)), " "); !strings.Contains(args,
+		"--since=@1795150800 ") || !strings.Contains(args, "SYSLOG_FACILITY=0") {
 		t.Error(args)
 	}
 }
@@ -160,7 +165,8 @@ func TestTheLastErrorIsTheCause(t *testing.T) {
 
 // The captures of other people's kernels, made into records again.
 func TestRealLogs(t *testing.T) {
-	for name, want := range map[string]Event{"xid79-fallen-off-bus-nvswitch.dmesg": {Bus: "0000:91:00", Code: 79}, "xid119-gsp-timeout.dmesg": {Bus: "0000:9b:00", Code: 119}} {
+	for name, want := range map[string]Event{"xid79-fallen-off-bus-nvswitch.dmesg": {Bus: "0000:91:00", Code: 79},
+		"xid119-gsp-timeout.dmesg": {Bus: "0000:9b:00", Code: 119}} {
 		text, err := os.ReadFile("../../../shared/fixtures/errors/" + name)
 		if err != nil {
 			t.Skip(err) // the captures do not belong to the project, and may be elsewhere
@@ -168,7 +174,8 @@ func TestRealLogs(t *testing.T) {
 		log := &records{}
 		stamp := regexp.MustCompile(`^\[([^]]*)\] `)
 		for i, line := range strings.Split(strings.TrimRight(string(text), "\n"), "\n") {
-			*log = append(*log, "4,"+strconv.Itoa(i)+","+strconv.Itoa(i*1000000)+",-;"+stamp.ReplaceAllString(line, "")+"\n")
+			*log = append(*log,
+				"4,"+strconv.Itoa(i)+","+strconv.Itoa(i*1000000)+",-;"+stamp.ReplaceAllString(line, "")+"\n")
 		}
 		l := Log{}
 		l.Add(ReadKmsg(log, at(0), time.Hour)...)

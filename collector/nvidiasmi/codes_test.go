@@ -28,7 +28,8 @@ func TestCodesOfWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	beside := func(line string) []snapshot.Problem { return Parse(append(capture, line...), nil).Problems }
-	if got := beside("WARNING: something is odd\n"); len(got) != 1 || got[0].Code != "smi:warning" || !strings.Contains(got[0].Message, "something is odd") {
+	if got := beside("WARNING: something is odd\n"); len(got) != 1 || got[0].Code != "smi:warning" ||
+		!strings.Contains(got[0].Message, "something is odd") {
 		t.Errorf("a warning is %+v", got)
 	}
 	healthy, err := os.ReadFile("testdata/new-595.xml")

@@ -203,11 +203,16 @@ func checkGPU(t *testing.T, r Reading, i int, w *seen) {
 		got        any
 		live       bool // a lost GPU has no live readings
 	}{
-		{"memory total", w.total, g.MemoryTotal, false}, {"memory used", w.used, g.MemoryUsed, true}, {"memory free", w.free, g.MemoryFree, true},
-		{"utilization", w.gpuUtil, g.UtilizationGPU, true}, {"memory utilization", w.memUtil, g.UtilizationMemory, true},
-		{"temperature", w.temp, g.Temperature, true}, {"power", w.power, g.PowerDraw, true}, {"limit", w.limit, g.PowerLimit, false},
-		{"lanes", strings.TrimSuffix(w.lanes, "x"), g.PCIeWidth, true}, {"lanes at most", strings.TrimSuffix(w.lanesMax, "x"), g.PCIeWidthMax, false},
-		{"fan", w.fan, g.Fan, true}, {"sm clock", w.smClock, g.ClockSM, true}, {"memory clock", w.memClock, g.ClockMemory, true},
+		{"memory total", w.total, g.MemoryTotal, false}, {"memory used", w.used, g.MemoryUsed, true},
+		{"memory free", w.free, g.MemoryFree, true},
+		{"utilization", w.gpuUtil, g.UtilizationGPU, true},
+		{"memory utilization", w.memUtil, g.UtilizationMemory, true},
+		{"temperature", w.temp, g.Temperature, true}, {"power", w.power, g.PowerDraw, true},
+		{"limit", w.limit, g.PowerLimit, false},
+		{"lanes", strings.TrimSuffix(w.lanes, "x"), g.PCIeWidth, true},
+		{"lanes at most", strings.TrimSuffix(w.lanesMax, "x"), g.PCIeWidthMax, false},
+		{"fan", w.fan, g.Fan, true}, {"sm clock", w.smClock, g.ClockSM, true},
+		{"memory clock", w.memClock, g.ClockMemory, true},
 	}
 	for _, c := range checks {
 		want := wantNumber(c.text)
@@ -225,7 +230,8 @@ func checkGPU(t *testing.T, r Reading, i int, w *seen) {
 	var memories []*int64
 	for _, p := range r.Processes {
 		if p.GPU == i {
-			pids, letters, memories = append(pids, strconv.Itoa(p.PID)), append(letters, string(p.Type)), append(memories, p.UsedMemory)
+			pids, letters, memories = append(pids, strconv.Itoa(p.PID)), append(letters,
+				string(p.Type)), append(memories, p.UsedMemory)
 		}
 	}
 	if fmt.Sprint(pids) != fmt.Sprint(w.pids) || fmt.Sprint(letters) != fmt.Sprint(w.letters) {
@@ -257,10 +263,12 @@ func checkComplete(t *testing.T, r Reading, text string, gpus int) {
 
 func TestEveryFailureTextHasAReason(t *testing.T) {
 	exits := map[string]int{
-		"driver-library-mismatch-535.stdout": 18, "driver-library-mismatch-old.stdout": 18, "driver-not-loaded.stdout": 9,
+		"driver-library-mismatch-535.stdout": 18, "driver-library-mismatch-old.stdout": 18,
+		"driver-not-loaded.stdout":          9,
 		"gpu-lost-device-handle-old.stdout": 15, "invalid-field.stdout": 2, "no-devices-were-found.stdout": 6,
 	}
-	codes := map[int]string{18: "smi:driver-mismatch", 9: "smi:driver-not-loaded", 15: "gpu:lost", 2: "smi:usage", 6: "smi:no-devices"}
+	codes := map[int]string{18: "smi:driver-mismatch", 9: "smi:driver-not-loaded", 15: "gpu:lost", 2: "smi:usage",
+		6: "smi:no-devices"}
 	for _, file := range fixtures(t, "errors/*.stdout") {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -293,7 +301,8 @@ func TestEveryListIsRead(t *testing.T) {
 			t.Errorf("%s: %d MIG devices, and the file has %d", file, len(list), want)
 		}
 		for i, l := range list {
-			if !strings.HasPrefix(l.UUID, "MIG-") || !strings.Contains(string(text), l.Profile) || l.Device != i || l.GPUUUID == "" {
+			if !strings.HasPrefix(l.UUID, "MIG-") || !strings.Contains(string(text), l.Profile) || l.Device != i ||
+				l.GPUUUID == "" {
 				t.Errorf("%s: device %d is %+v", file, i, l)
 			}
 		}
@@ -346,7 +355,8 @@ func checkSane(t *testing.T, r Reading) {
 			t.Errorf("%s is %v", what, f)
 		}
 	}
-	if len(r.GPUs) > snapshot.MaxGPUs || len(r.Processes) > snapshot.MaxProcesses || len(r.Problems) > snapshot.MaxErrors {
+	if len(r.GPUs) > snapshot.MaxGPUs || len(r.Processes) > snapshot.MaxProcesses ||
+		len(r.Problems) > snapshot.MaxErrors {
 		t.Errorf("%d GPUs, %d processes, %d problems", len(r.GPUs), len(r.Processes), len(r.Problems))
 	}
 	for i, g := range r.GPUs {
@@ -362,7 +372,8 @@ func checkSane(t *testing.T, r Reading) {
 		if g.MemoryTotal != nil {
 			inside("used", g.MemoryUsed, 0, float64(*g.MemoryTotal))
 		}
-		if len(g.MIGDevices) > snapshot.MaxMIGDevices || len(g.Name) > snapshot.MaxNameBytes || len(g.UUID) > snapshot.MaxNameBytes {
+		if len(g.MIGDevices) > snapshot.MaxMIGDevices || len(g.Name) > snapshot.MaxNameBytes ||
+			len(g.UUID) > snapshot.MaxNameBytes {
 			t.Errorf("GPU %d is too large: %+v", i, g)
 		}
 		if g.Health == "" {
@@ -370,7 +381,8 @@ func checkSane(t *testing.T, r Reading) {
 		}
 	}
 	for _, p := range r.Processes {
-		if p.PID < 1 || p.GPU < 0 || p.GPU >= len(r.GPUs) || len(p.Program) > snapshot.MaxProgramBytes || strings.ContainsAny(p.Program, " \n\x1b") {
+		if p.PID < 1 || p.GPU < 0 || p.GPU >= len(r.GPUs) || len(p.Program) > snapshot.MaxProgramBytes ||
+			strings.ContainsAny(p.Program, " \n\x1b") {
 			t.Errorf("process %+v", p)
 		}
 		inside("used memory", p.UsedMemory, 0, maxMemory)

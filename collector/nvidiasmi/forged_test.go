@@ -38,9 +38,11 @@ func targets(t testing.TB) map[string][]byte {
 		captures[where] = []byte(text[:n] + victim + text[end:])
 		at = strings.Index(text[n:], "<gpu ") + n
 	}
-	captures["only"] = []byte("<?xml version=\"1.0\" ?>\n<nvidia_smi_log>\n\t<attached_gpus>1</attached_gpus>\n\t<gpu id=\"00000000:01:00.0\">\n\t\t<product_name>A</product_name>\n\t\t<uuid>GPU-1</uuid>\n" +
-		"\t\t<fb_memory_usage>\n\t\t\t<total>100 MiB</total>\n\t\t\t<used>90 MiB</used>\n\t\t</fb_memory_usage>\n\t\t<processes>\n\t\t\t<process_info>\n\t\t\t\t<pid>7</pid>\n\t\t\t\t<type>C</type>\n" +
-		"\t\t\t\t<process_name>" + victim + "</process_name>\n\t\t\t\t<used_memory>90 MiB</used_memory>\n\t\t\t</process_info>\n\t\t</processes>\n\t</gpu>\n\n</nvidia_smi_log>\n")
+	captures["only"] = []byte(
+		"<?xml version=\"1.0\" ?>\n<nvidia_smi_log>\n\t<attached_gpus>1</attached_gpus>\n\t<gpu id=\"00000000:01:00.0\">\n\t\t<product_name>A</product_name>\n\t\t<uuid>GPU-1</uuid>\n" +
+			"\t\t<fb_memory_usage>\n\t\t\t<total>100 MiB</total>\n\t\t\t<used>90 MiB</used>\n\t\t</fb_memory_usage>\n\t\t<processes>\n\t\t\t<process_info>\n\t\t\t\t<pid>7</pid>\n\t\t\t\t<type>C</type>\n" +
+			"\t\t\t\t<process_name>" + victim +
+			"</process_name>\n\t\t\t\t<used_memory>90 MiB</used_memory>\n\t\t\t</process_info>\n\t\t</processes>\n\t</gpu>\n\n</nvidia_smi_log>\n")
 	captures["flat"] = one("<processes>" + proc(7, victim) + proc(8, "other") + "</processes>")
 	captures["flat"] = bytes.Replace(captures["flat"], []byte("<processes></processes>"), nil, 1)
 	return captures
@@ -54,26 +56,47 @@ func attacks() []string {
 	const next = "<process_info><pid>1</pid><type>C</type><process_name>y"
 	document := "<?xml version=\"1.0\" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM \"nvsmi_device_v12.dtd\">\n<nvidia_smi_log>\n<driver_version>6.6.6</driver_version>\n<attached_gpus>1</attached_gpus>\n"
 	return []string{
-		"", "python", "<", "<<<>>>", "a<b", "</", "<x", "&lt;/process_name&gt;", "&#0;", "\xff\xfe\x80", "\x1b[31m", "a\nb", strings.Repeat("<process_name>", 99),
-		"<nvidia_smi_log>", "</nvidia_smi_log>", "<gpu>", `<gpu id="00000000:F0:00.0">`, "</gpu>", "</gpu><gpu id=\"00000000:F0:00.0\">", "</process_info>", "</processes>", "<!--", "<![CDATA[", "<?", "<!DOCTYPE x [",
-		"<supported_clocks>", "</process_name>", "x</process_name><process_name>", "<process_name>", "<used_memory>0 MiB</used_memory>",
+		"", "python", "<", "<<<>>>", "a<b", "</", "<x", "&lt;/process_name&gt;", "&#0;", "\xff\xfe\x80", "\x1b[31m",
+		"a\nb", strings.Repeat("<process_name>", 99),
+		"<nvidia_smi_log>", "</nvidia_smi_log>", "<gpu>", `<gpu id="00000000:F0:00.0">`, "</gpu>",
+		"</gpu><gpu id=\"00000000:F0:00.0\">", "</process_info>", "</processes>", "<!--", "<![CDATA[", "<?",
+		"<!DOCTYPE x [",
+		"<supported_clocks>", "</process_name>", "x</process_name><process_name>", "<process_name>",
+		"<used_memory>0 MiB</used_memory>",
 		"</process_name></process_info></processes></gpu><gpu id=\"00000000:F0:00.0\">",
-		"x" + tail, "x" + tail + "</processes>", "x" + tail + "</processes></gpu>", "x" + tail + "</processes></gpu><!--", "x" + tail + "</processes></gpu></nvidia_smi_log>",
-		"x" + tail + "</processes></gpu></nvidia_smi_log>\nUnable to determine the device handle for GPU 0000:01:00.0: GPU is lost\n",
-		"x" + tail + "</processes></gpu>\nUnable to determine the device handle for GPU 0000:01:00.0: GPU is lost\n" + gpu + next,
-		"x" + tail + "</processes></gpu>" + gpu + next, "x" + tail + "</processes></gpu>" + gpu + "</processes></gpu>" + gpu + next,
+		"x" + tail, "x" + tail + "</processes>", "x" + tail + "</processes></gpu>",
+		"x" + tail + "</processes></gpu><!--", "x" + tail + "</processes></gpu></nvidia_smi_log>",
+		"x" + tail +
+			"</processes></gpu></nvidia_smi_log>\nUnable to determine the device handle for GPU 0000:01:00.0: GPU is lost\n",
+		"x" + tail + "</processes></gpu>\nUnable to determine the device handle for GPU 0000:01:00.0: GPU is lost\n" +
+			gpu + next,
+		"x" + tail + "</processes></gpu>" + gpu + next,
+		"x" + tail + "</processes></gpu>" + gpu + "</processes></gpu>" + gpu + next,
 		"x" + tail + "</processes></gpu></nvidia_smi_log>" + document + gpu + next,
-		"x" + tail + "</processes><fb_memory_usage><used>0 MiB</used></fb_memory_usage><temperature><gpu_temp>GPU is lost</gpu_temp></temperature><accounted_processes>" + next,
-		"x" + tail + "</processes><mig_devices><mig_device><index>0</index></mig_device></mig_devices><processes>" + next,
+		"x" + tail +
+			"</processes><fb_memory_usage><used>0 MiB</used></fb_memory_usage><temperature><gpu_temp>GPU is lost</gpu_temp></temperature><accounted_processes>" + next,
+		"x" + tail + "</processes><mig_devices><mig_device><index>0</index></mig_device></mig_devices><processes>" +
+			next,
 		"x" + tail + "</processes>GPU is lost<processes>" + next,
-		"x" + laid + "</processes>\n\t</gpu>\n\n", "x" + laid + "</processes>\n\t</gpu>\n\n</nvidia_smi_log>\n", "x" + laid + "</processes>\n\t</gpu>\n<!--", "x" + laid + "</processes>\n\t</gpu>\n<![CDATA[",
-		"x" + laid + "</processes>\n\t</gpu>\n\n</nvidia_smi_log>\nUnable to determine the device handle for GPU 0000:01:00.0: GPU is lost\n",
-		"x" + laid + "</processes>\n\t</gpu>\n\n\t" + gpu + next, "x" + laid + "</processes>\n\t</gpu>\n\n</nvidia_smi_log>\n" + document + gpu + next,
-		"x" + laid + "</processes>\n\t</gpu>\n\n</nvidia_smi_log>\n" + document + gpu + "</processes></gpu></nvidia_smi_log>\n",
-		"x" + laid + "</processes>\n\t</gpu>\nUnable to determine the device handle for GPU 0000:01:00.0: GPU is lost\n\t" + gpu + next,
-		"x" + laid + "</processes>\n\t\t<accounted_processes>" + next, "x" + laid + "</processes>\n\t\t<processes>" + next,
-		"x" + laid + "</processes>\n\t\t<gpu_recovery_action>Reset</gpu_recovery_action>\n\t\t<mig_devices><mig_device/></mig_devices>\n\t\t<processes>" + next,
-		"x" + laid + "</processes>\n\t\t<supported_clocks>", "x" + laid + "</processes>\n\t</gpu>\n\t<attached_gpus>9</attached_gpus>\n\t<driver_version>6</driver_version>\n\t" + gpu + next,
+		"x" + laid + "</processes>\n\t</gpu>\n\n", "x" + laid + "</processes>\n\t</gpu>\n\n</nvidia_smi_log>\n",
+		"x" + laid + "</processes>\n\t</gpu>\n<!--", "x" + laid + "</processes>\n\t</gpu>\n<![CDATA[",
+		"x" + laid +
+			"</processes>\n\t</gpu>\n\n</nvidia_smi_log>\nUnable to determine the device handle for GPU 0000:01:00.0: GPU is lost\n",
+		"x" + laid + "</processes>\n\t</gpu>\n\n\t" + gpu + next,
+		"x" + laid + "</processes>\n\t</gpu>\n\n</nvidia_smi_log>\n" + document + gpu + next,
+		"x" + laid + "</processes>\n\t</gpu>\n\n</nvidia_smi_log>\n" + document + gpu +
+			"</processes></gpu></nvidia_smi_log>\n",
+		"x" + laid +
+			"</processes>\n\t</gpu>\nUnable to determine the device handle for GPU 0000:01:00.0: GPU is lost\n\t" +
+			gpu + next,
+		"x" + laid + "</processes>\n\t\t<accounted_processes>" + next,
+		"x" + laid + "</processes>\n\t\t<processes>" + next,
+		"x" + laid +
+			"</processes>\n\t\t<gpu_recovery_action>Reset</gpu_recovery_action>\n\t\t<mig_devices><mig_device/></mig_devices>\n\t\t<processes>" + next,
+		"x" + laid + "</processes>\n\t\t<supported_clocks>",
+		"x" + laid +
+			"</processes>\n\t</gpu>\n\t<attached_gpus>9</attached_gpus>\n\t<driver_version>6</driver_version>\n\t" +
+			gpu + next,
 	}
 }
 
@@ -109,7 +132,8 @@ func checkName(t *testing.T, plain, r Reading, name string) {
 			t.Errorf("%q: GPU %d: %s", name, i, diff)
 		}
 	}
-	said := slices.ContainsFunc(r.Problems, func(p snapshot.Problem) bool { return p.Code == "smi:process-name" || p.Code == "smi:malformed" })
+	said := slices.ContainsFunc(r.Problems,
+		func(p snapshot.Problem) bool { return p.Code == "smi:process-name" || p.Code == "smi:malformed" })
 	if doubted && !said {
 		t.Errorf("%q: no problem says why: %v", name, r.Problems)
 	}
@@ -138,7 +162,8 @@ func TestForgedNameOnOneLineHidesNoProcess(t *testing.T) {
 			continue
 		}
 		r := Parse(withName(t, text, name), nil)
-		if unknown := r.GPUs[1].ProcessesUnknown != ""; unknown != strings.Contains(name, "</process_name>") || unknown != hasProblem(r, "smi:process-name") {
+		if unknown := r.GPUs[1].ProcessesUnknown != ""; unknown != strings.Contains(name, "</process_name>") ||
+			unknown != hasProblem(r, "smi:process-name") {
 			t.Errorf("%q: %q, %v", name, r.GPUs[1].ProcessesUnknown, r.Problems)
 		}
 		if !r.Complete {
@@ -156,13 +181,16 @@ func TestForgedGPUHasNoReadings(t *testing.T) {
 	forged := real[start : strings.Index(real, "<processes>")+len("<processes>")]
 	for _, id := range []string{"00000000:01:00.0", "00000000:F0:00.0"} {
 		name := "x</process_name>\n\t\t\t\t<used_memory>1 MiB</used_memory>\n\t\t\t</process_info>\n\t\t</processes>\n\t</gpu>\n\n\t" +
-			strings.ReplaceAll(forged, "00000000:01:00.0", id) + "\n\t\t\t<process_info>\n\t\t\t\t<pid>1</pid>\n\t\t\t\t<process_name>y"
+			strings.ReplaceAll(forged, "00000000:01:00.0", id) +
+			"\n\t\t\t<process_info>\n\t\t\t\t<pid>1</pid>\n\t\t\t\t<process_name>y"
 		r := Parse(withName(t, text, name), nil)
-		if r.Complete || len(r.GPUs) > 5 || r.GPUs[0].Health != snapshot.HealthOK || !hasProblem(r, "smi:process-name") {
+		if r.Complete || len(r.GPUs) > 5 || r.GPUs[0].Health != snapshot.HealthOK ||
+			!hasProblem(r, "smi:process-name") {
 			t.Errorf("%s: complete %v, %d GPUs, %v", id, r.Complete, len(r.GPUs), r.Problems)
 		}
 		for _, g := range r.GPUs[1:] {
-			if g.Health != snapshot.HealthUnknown || g.MemoryUsed != nil || g.UtilizationGPU != nil || g.ProcessesUnknown == "" {
+			if g.Health != snapshot.HealthUnknown || g.MemoryUsed != nil || g.UtilizationGPU != nil ||
+				g.ProcessesUnknown == "" {
 				t.Errorf("%s: %+v", id, g)
 			}
 		}

@@ -25,7 +25,8 @@ const (
 // or impossible one is reported.
 func (p *parser) measure(gpu int, path, text string, low, high float64) (v float64, ok bool) {
 	v, unit, kind := parseNumber(text)
-	if kind == number && strings.Contains(path, "memory_usage") || kind == number && strings.Contains(path, "used_memory") {
+	if kind == number && strings.Contains(path, "memory_usage") || kind == number &&
+		strings.Contains(path, "used_memory") {
 		if v, ok = mebibytes(v, unit); !ok {
 			kind = unknown
 		}
@@ -38,7 +39,8 @@ func (p *parser) measure(gpu int, path, text string, low, high float64) (v float
 		return 0, false
 	case kind == outside || v < low || v > high:
 		p.problemOnce("range "+path, "smi:range",
-			fmt.Sprintf("nvidia-smi says %q for %s, which is impossible; shown as unknown", snapshot.Text(text, 64), path), gpu)
+			fmt.Sprintf("nvidia-smi says %q for %s, which is impossible; shown as unknown", snapshot.Text(text, 64),
+				path), gpu)
 		return 0, false
 	}
 	return v, true
@@ -94,7 +96,8 @@ func (p *parser) word(gpu int, shape, path, s string) string {
 func (p *parser) gpu(index int, b *gpuElement) snapshot.GPU {
 	text := func(shape, path string) string { return p.word(index, shape, path, b.leaves[path]) }
 	g := snapshot.GPU{
-		Index: index, UUID: text("uuid", "uuid"), PCIBusID: text("pci_bus_id", "pci/pci_bus_id"), Name: text("name", "product_name"),
+		Index: index, UUID: text("uuid", "uuid"), PCIBusID: text("pci_bus_id", "pci/pci_bus_id"),
+		Name:            text("name", "product_name"),
 		ThrottleReasons: p.throttle(index, b),
 		MIGMode:         p.mode(index, "mig_mode/current_mig", b),
 		Health:          snapshot.HealthOK,
@@ -149,7 +152,8 @@ func (p *parser) memory(gpu int, of string, leaves map[string]string) (total, us
 		return total, used, free
 	}
 	if *total == 0 {
-		p.problemOnce("range memory total", "smi:range", "nvidia-smi says that a GPU has no memory; shown as not known", gpu)
+		p.problemOnce("range memory total", "smi:range", "nvidia-smi says that a GPU has no memory; shown as not known",
+			gpu)
 		return nil, nil, nil
 	}
 	part := func(name string, of *int64) *int64 {
@@ -157,7 +161,8 @@ func (p *parser) memory(gpu int, of string, leaves map[string]string) (total, us
 			return of
 		}
 		p.problemOnce("range memory "+name, "smi:range",
-			fmt.Sprintf("nvidia-smi says that %d MiB of memory are %s, of %d in all; shown as unknown", *of, name, *total), gpu)
+			fmt.Sprintf("nvidia-smi says that %d MiB of memory are %s, of %d in all; shown as unknown", *of, name,
+				*total), gpu)
 		return nil
 	}
 	return total, part("used", used), part("free", free)
@@ -224,7 +229,8 @@ func (p *parser) ecc(gpu int, b *gpuElement) *snapshot.ECC {
 		return sum[int64](p, gpu, b, maxCount, paths...)
 	}
 	corrected := []string{"sram_correctable", "dram_correctable"}
-	uncorrected := []string{"sram_uncorrectable", "sram_uncorrectable_parity", "sram_uncorrectable_secded", "dram_uncorrectable"}
+	uncorrected := []string{"sram_uncorrectable", "sram_uncorrectable_parity", "sram_uncorrectable_secded",
+		"dram_uncorrectable"}
 	e := snapshot.ECC{
 		Mode:                 p.mode(gpu, "ecc_mode/current_ecc", b),
 		CorrectedVolatile:    count("volatile", "single_bit", corrected...),
@@ -260,10 +266,12 @@ func (p *parser) remapped(gpu int, b *gpuElement) *snapshot.Remapped {
 func (p *parser) migDevices(g *snapshot.GPU, b *gpuElement) {
 	for i, m := range b.migs {
 		if i >= snapshot.MaxMIGDevices {
-			p.problemOnce("mig limit", "smi:limit", fmt.Sprintf("+%d more MIG devices on GPU %d", len(b.migs)-i, g.Index), g.Index)
+			p.problemOnce("mig limit", "smi:limit",
+				fmt.Sprintf("+%d more MIG devices on GPU %d", len(b.migs)-i, g.Index), g.Index)
 			return
 		}
-		d := snapshot.MIGDevice{Index: i, GPUInstanceID: instance(m["gpu_instance_id"]), ComputeInstanceID: instance(m["compute_instance_id"])}
+		d := snapshot.MIGDevice{Index: i, GPUInstanceID: instance(m["gpu_instance_id"]),
+			ComputeInstanceID: instance(m["compute_instance_id"])}
 		d.MemoryTotal, d.MemoryUsed, _ = p.memory(g.Index, "mig_device/", m)
 		if n := instance(m["index"]); n != nil {
 			d.Index = *n

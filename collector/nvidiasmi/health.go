@@ -41,20 +41,27 @@ func (p *parser) health(g *snapshot.GPU, b *gpuElement) {
 	switch {
 	case b.lost != "" && !b.unreliable:
 		markLost(g, b.lost)
-		p.problem("gpu:lost", fmt.Sprintf("the driver has lost GPU %d (%s): %s; the node may have to be rebooted", g.Index, g.PCIBusID, b.lost), &g.Index)
+		p.problem("gpu:lost",
+			fmt.Sprintf("the driver has lost GPU %d (%s): %s; the node may have to be rebooted", g.Index, g.PCIBusID,
+				b.lost), &g.Index)
 	case b.fault != "" && !b.unreliable:
 		g.Health, g.HealthReason = snapshot.HealthError, words(b.fault)
-		p.problem("gpu:error", fmt.Sprintf("the driver reports an error for GPU %d (%s): %s", g.Index, g.PCIBusID, b.fault), &g.Index)
+		p.problem("gpu:error",
+			fmt.Sprintf("the driver reports an error for GPU %d (%s): %s", g.Index, g.PCIBusID, b.fault), &g.Index)
 	case b.unreliable:
 		clearReadings(g)
 		g.Health, g.HealthReason = snapshot.HealthUnknown, "nvidia-smi's output is damaged where it tells of this GPU"
 	case uncorrected > 0:
-		p.problem("gpu:ecc", fmt.Sprintf("the memory of GPU %d (%s) has had %d uncorrectable errors since the last reset: see `dmesg | grep -i xid`, and reset the GPU when nobody uses it",
-			g.Index, g.PCIBusID, uncorrected), &g.Index)
+		p.problem("gpu:ecc",
+			fmt.Sprintf(
+				"the memory of GPU %d (%s) has had %d uncorrectable errors since the last reset: see `dmesg | grep -i xid`, and reset the GPU when nobody uses it",
+				g.Index, g.PCIBusID, uncorrected), &g.Index)
 	}
 	p.checkFabric(g, b)
 	if g.Health == snapshot.HealthOK && (fan == "err!" || fan == "unknown error") {
-		p.problem("gpu:fan", fmt.Sprintf("the fan of GPU %d (%s) cannot be read (%s): check that it turns", g.Index, g.PCIBusID, trimBrackets(b.leaves["fan_speed"])), &g.Index)
+		p.problem("gpu:fan",
+			fmt.Sprintf("the fan of GPU %d (%s) cannot be read (%s): check that it turns", g.Index, g.PCIBusID,
+				trimBrackets(b.leaves["fan_speed"])), &g.Index)
 	}
 }
 
@@ -76,8 +83,9 @@ func (p *parser) checkFabric(g *snapshot.GPU, b *gpuElement) {
 		wrong = append(wrong, "its health is "+s)
 	}
 	if len(wrong) > 0 {
-		p.problem("gpu:fabric", fmt.Sprintf("the NVLink fabric of GPU %d (%s) is not up: %s; see `systemctl status nvidia-fabricmanager`",
-			g.Index, g.PCIBusID, strings.Join(wrong, ", ")), &g.Index)
+		p.problem("gpu:fabric",
+			fmt.Sprintf("the NVLink fabric of GPU %d (%s) is not up: %s; see `systemctl status nvidia-fabricmanager`",
+				g.Index, g.PCIBusID, strings.Join(wrong, ", ")), &g.Index)
 	}
 }
 
@@ -125,13 +133,15 @@ func clearReadings(g *snapshot.GPU) {
 // recoveryAction matches what nvidia-smi and NVML call the actions after which a GPU can
 // be used again: Reset, GPU Reset, NODE_REBOOT, Drain P2P, Drain and Reset.
 var recoveryAction = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)^(?:drain[ _](?:p2p[ _])?and[ _])?(?:(?:gpu|bus|node|system)[ _])*(?:reset|reboot)(?:[ _]bus)?(?:[ _]required)?$|^drain[ _]p2p$`)
+	return regexp.MustCompile(
+		`(?i)^(?:drain[ _](?:p2p[ _])?and[ _])?(?:(?:gpu|bus|node|system)[ _])*(?:reset|reboot)(?:[ _]bus)?(?:[ _]required)?$|^drain[ _]p2p$`)
 })
 
 var (
 	// Matches "GPU 3: ..." and "GPU3 has fallen off the bus", but not a PCI address.
-	gpuNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)\bGPU ?(\d{1,2})(?:$|: |[^\d:.])`) })
-	gone      = sync.OnceValue(func() *regexp.Regexp {
+	gpuNumber = sync.OnceValue(
+		func() *regexp.Regexp { return regexp.MustCompile(`(?i)\bGPU ?(\d{1,2})(?:$|: |[^\d:.])`) })
+	gone = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)fallen off the bus|\bis lost\b|device handle|unknown error|reboot`)
 	})
 )

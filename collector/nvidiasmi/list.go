@@ -24,7 +24,8 @@ type Listed struct {
 }
 
 var (
-	listGPU = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^GPU (\d{1,3}): .*\(UUID: ([^()\s]{1,128})\)\s*$`) })
+	listGPU = sync.OnceValue(
+		func() *regexp.Regexp { return regexp.MustCompile(`^GPU (\d{1,3}): .*\(UUID: ([^()\s]{1,128})\)\s*$`) })
 	listMIG = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^\s+MIG (\S{1,64})\s+Device\s+(\d{1,3}): \(UUID: ([^()\s]{1,128})\)\s*$`)
 	})
@@ -42,7 +43,8 @@ func ParseList(out []byte) []Listed {
 		if m := listGPU().FindStringSubmatch(line); m != nil {
 			gpu, _ = strconv.Atoi(m[1])
 			uuid = m[2]
-		} else if m := listMIG().FindStringSubmatch(line); m != nil && gpu >= 0 && len(list) < snapshot.MaxGPUs*snapshot.MaxMIGDevices &&
+		} else if m := listMIG().FindStringSubmatch(line); m != nil && gpu >= 0 &&
+			len(list) < snapshot.MaxGPUs*snapshot.MaxMIGDevices &&
 			snapshot.Fits("profile", m[1]) && snapshot.Fits("uuid", m[3]) {
 			device, _ := strconv.Atoi(m[2])
 			list = append(list, Listed{GPU: gpu, GPUUUID: uuid, Device: device,
@@ -55,7 +57,8 @@ func ParseList(out []byte) []Listed {
 // NeedsList reports whether a MIG device lacks its UUID or profile.
 func NeedsList(gpus []snapshot.GPU) bool {
 	return slices.ContainsFunc(gpus, func(g snapshot.GPU) bool {
-		return slices.ContainsFunc(g.MIGDevices, func(d snapshot.MIGDevice) bool { return d.UUID == "" || d.Profile == "" })
+		return slices.ContainsFunc(g.MIGDevices,
+			func(d snapshot.MIGDevice) bool { return d.UUID == "" || d.Profile == "" })
 	})
 }
 

@@ -54,7 +54,8 @@ func Parse(out, stderr []byte) Reading {
 	if len(out) > MaxOutputBytes {
 		out = out[:MaxOutputBytes]
 		p.cut = true
-		p.problem("smi:limit", fmt.Sprintf("nvidia-smi wrote more than %d MiB; the rest is not read", MaxOutputBytes>>20), nil)
+		p.problem("smi:limit",
+			fmt.Sprintf("nvidia-smi wrote more than %d MiB; the rest is not read", MaxOutputBytes>>20), nil)
 	}
 	before, body := choose(out)
 	p.notes = lines(p.notes, before)
@@ -277,7 +278,8 @@ func (p *parser) processName(t token) {
 var (
 	rootStart   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`<` + rootTag + `(?:[\s>]|$)`) })
 	gpuStart    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`<gpu(?:[\s>]|$)`) })
-	idAttribute = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|\s)id\s*=\s*["']([^"']*)["']`) })
+	idAttribute = sync.OnceValue(
+		func() *regexp.Regexp { return regexp.MustCompile(`(?:^|\s)id\s*=\s*["']([^"']*)["']`) })
 	// What follows a name: leaves, the end of its process_info, and then another
 	// process_info or the end of the list; in the first form each on a new line.
 	processEndOnLines = sync.OnceValue(func() *regexp.Regexp { return processEnd(`\s*\n\s*`) })
@@ -285,7 +287,8 @@ var (
 )
 
 func processEnd(space string) *regexp.Regexp {
-	return regexp.MustCompile(`^(?:` + space + `<\w+>[^<]*</\w+>){0,16}` + space + `</process_info>` + space + `(?:</|<process_info>)`)
+	return regexp.MustCompile(
+		`^(?:` + space + `<\w+>[^<]*</\w+>){0,16}` + space + `</process_info>` + space + `(?:</|<process_info>)`)
 }
 
 func (p *parser) close(t token) {

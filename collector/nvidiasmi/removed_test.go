@@ -84,7 +84,8 @@ func checkLess(t *testing.T, what string, all, less Reading) {
 			t.Errorf("without %s no problem says that a process of GPU %d has no slice", what, i)
 		}
 		if (after[i] != before[i] || all.GPUs[i].ProcessesUnknown != "") && g.ProcessesUnknown == "" {
-			t.Errorf("without %s the processes of GPU %d count as known, and are %d of %d", what, i, after[i], before[i])
+			t.Errorf("without %s the processes of GPU %d count as known, and are %d of %d", what, i, after[i],
+				before[i])
 		}
 	}
 }
@@ -113,7 +114,8 @@ func TestEachFieldTakenAway(t *testing.T) {
 				t.Fatal(err)
 			}
 			text := regexp.MustCompile(`@PID\d@`).ReplaceAllString(string(raw), "4001")
-			text = regexp.MustCompile(`(?s)<supported_clocks>.*?</supported_clocks>|<accounted_processes>.*?</accounted_processes>`).ReplaceAllString(text, "")
+			text = regexp.MustCompile(
+				`(?s)<supported_clocks>.*?</supported_clocks>|<accounted_processes>.*?</accounted_processes>`).ReplaceAllString(text, "")
 			all := Parse([]byte(text), nil)
 			places := leaf.FindAllStringSubmatchIndex(text, -1)
 			for i := 0; i < len(places); i += 1 + len(places)/most {
@@ -131,7 +133,8 @@ func TestEachFieldTakenAway(t *testing.T) {
 			for _, at := range processes.FindAllStringIndex(text, -1) {
 				less := Parse([]byte(text[:at[0]]+text[at[1]:]), nil)
 				checkLess(t, fmt.Sprintf("the processes at byte %d", at[0]), all, less)
-				if len(less.GPUs) == 0 || strings.Count(strings.Join(unknowns(less), " "), "not listed") == 0 && all.GPUs[0].Health == snapshot.HealthOK && len(all.GPUs) == 1 {
+				if len(less.GPUs) == 0 || strings.Count(strings.Join(unknowns(less), " "), "not listed") == 0 &&
+					all.GPUs[0].Health == snapshot.HealthOK && len(all.GPUs) == 1 {
 					t.Errorf("without the processes at byte %d: %v", at[0], unknowns(less))
 				}
 			}

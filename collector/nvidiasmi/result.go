@@ -24,7 +24,8 @@ var (
 	// "GPU 0000:05:00.0: GPU is lost.  Reboot ..." of old, "GPU0000:05:00.0: Unknown
 	// Error" from about 520, "GPU0: 0000:24:00.0: ..." of late.
 	handleLine = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)unable to (?:determine|detect) the device handle for gpu\s*(?:(\d{1,3})\s*:\s*)?([0-9a-f]{1,8}:[0-9a-f]{1,2}:[0-9a-f]{1,2}\.[0-9a-f])\s*:\s*(.*)$`)
+		return regexp.MustCompile(
+			`(?i)unable to (?:determine|detect) the device handle for gpu\s*(?:(\d{1,3})\s*:\s*)?([0-9a-f]{1,8}:[0-9a-f]{1,2}:[0-9a-f]{1,2}\.[0-9a-f])\s*:\s*(.*)$`)
 	})
 	busAddress = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]`)
@@ -58,7 +59,8 @@ func (p *parser) result() Reading {
 		p.problem("smi:limit", fmt.Sprintf("+%d more GPUs; %d is the most", p.beyond, snapshot.MaxGPUs), nil)
 	}
 	if p.beyondProcs > 0 {
-		p.problem("smi:limit", fmt.Sprintf("+%d more processes; %d is the most", p.beyondProcs, snapshot.MaxProcesses), nil)
+		p.problem("smi:limit", fmt.Sprintf("+%d more processes; %d is the most", p.beyondProcs, snapshot.MaxProcesses),
+			nil)
 	}
 	r.Complete = p.complete(len(slots)+p.beyond) || p.in == nil && none
 	for _, line := range rest {
@@ -147,7 +149,8 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *gpuElement) (hasList 
 		if err != nil || pid < 1 || pid > maxPID {
 			shown := snapshot.Text(proc["pid"], 32)
 			unreadable = cmp.Or(shown, "no pid")
-			p.problemOnce("pid", "smi:unknown-token", fmt.Sprintf("nvidia-smi lists a process with the pid %q; it is left out", shown), g.Index)
+			p.problemOnce("pid", "smi:unknown-token",
+				fmt.Sprintf("nvidia-smi lists a process with the pid %q; it is left out", shown), g.Index)
 			continue
 		}
 		if len(r.Processes) >= snapshot.MaxProcesses {
@@ -156,8 +159,9 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *gpuElement) (hasList 
 		}
 		entry := snapshot.Process{
 			GPU: g.Index, GPUUUID: g.UUID, PID: pid, Type: processType(proc["type"]),
-			Program:           snapshot.Text(BaseName(proc["process_name"]), snapshot.MaxProgramBytes),
-			UsedMemory:        reading[int64](p, g.Index, "processes/process_info/used_memory", proc["used_memory"], 0, maxMemory),
+			Program: snapshot.Text(BaseName(proc["process_name"]), snapshot.MaxProgramBytes),
+			UsedMemory: reading[int64](p, g.Index, "processes/process_info/used_memory", proc["used_memory"], 0,
+				maxMemory),
 			GPUInstanceID:     instance(proc["gpu_instance_id"]),
 			ComputeInstanceID: instance(proc["compute_instance_id"]),
 		}
@@ -176,7 +180,8 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *gpuElement) (hasList 
 	case b.forged:
 		why = "the name of a process holds a part of nvidia-smi's output"
 		if g.Health != snapshot.HealthLost {
-			p.problem("smi:process-name", fmt.Sprintf("%s on GPU %d: its other processes are unknown", why, g.Index), &g.Index)
+			p.problem("smi:process-name", fmt.Sprintf("%s on GPU %d: its other processes are unknown", why, g.Index),
+				&g.Index)
 		}
 	case b.damaged:
 		why = "the output is damaged"
@@ -193,8 +198,9 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *gpuElement) (hasList 
 	}
 	g.ProcessesUnknown = words(why)
 	if g.Health == snapshot.HealthOK {
-		p.problem(snapshot.CodeProcesses, fmt.Sprintf("nvidia-smi does not list all processes of GPU %d (%s): its users are unknown",
-			g.Index, g.ProcessesUnknown), &g.Index)
+		p.problem(snapshot.CodeProcesses,
+			fmt.Sprintf("nvidia-smi does not list all processes of GPU %d (%s): its users are unknown",
+				g.Index, g.ProcessesUnknown), &g.Index)
 	}
 	return hasList
 }
@@ -225,16 +231,20 @@ func (p *parser) complete(found int) bool {
 	short := p.rooted && !p.closed || p.partial > 0 || len(p.stack) > 0
 	switch {
 	case short:
-		p.problem("smi:truncated", fmt.Sprintf("nvidia-smi's output is incomplete: it has %d complete GPUs", found), nil)
+		p.problem("smi:truncated", fmt.Sprintf("nvidia-smi's output is incomplete: it has %d complete GPUs", found),
+			nil)
 	case found == 0 && !counted:
 		p.problem("smi:no-gpus", "nvidia-smi's document has no GPUs, and does not say that none are attached", nil)
 	case counted && attached > found:
-		p.problem("smi:truncated", fmt.Sprintf("nvidia-smi says that %d GPUs are attached, and lists %d", attached, found), nil)
+		p.problem("smi:truncated",
+			fmt.Sprintf("nvidia-smi says that %d GPUs are attached, and lists %d", attached, found), nil)
 	case counted && !agreed:
-		p.problem("smi:malformed", fmt.Sprintf("nvidia-smi says that %d GPUs are attached, and lists %d", attached, found), nil)
+		p.problem("smi:malformed",
+			fmt.Sprintf("nvidia-smi says that %d GPUs are attached, and lists %d", attached, found), nil)
 	}
 	if p.damage > 0 && !short {
-		p.problem("smi:malformed", fmt.Sprintf("nvidia-smi's XML is damaged at byte %d; some readings may be missing", p.damage-1), nil)
+		p.problem("smi:malformed",
+			fmt.Sprintf("nvidia-smi's XML is damaged at byte %d; some readings may be missing", p.damage-1), nil)
 	}
 	uuids := map[string]bool{}
 	for _, b := range p.elements {

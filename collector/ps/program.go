@@ -97,7 +97,8 @@ func base(word string) string {
 
 // safe returns "" for what is no file name: a process can set argv[0] to anything.
 func safe(name string) string {
-	if name == "." || name == ".." || strings.HasPrefix(name, "-") || strings.HasPrefix(name, "+") || strings.ContainsAny(name, "=@?&") {
+	if name == "." || name == ".." || strings.HasPrefix(name, "-") || strings.HasPrefix(name, "+") ||
+		strings.ContainsAny(name, "=@?&") {
 		return ""
 	}
 	return name
@@ -133,12 +134,14 @@ func interpreter(name string) (language, bool) {
 	case versioned(lower, "ruby"):
 		return language{alone: "alnpsSvwW", with: "IrCE"}, true
 	case lower == "node", lower == "nodejs":
-		return language{apart: "r", values: " --require --import ", prefixes: " --max-old-space-size= --max_old_space_size= ",
-			words: " --expose-gc --no-warnings --enable-source-maps --trace-warnings "}, true
+		return language{apart: "r", values: " --require --import ",
+			prefixes: " --max-old-space-size= --max_old_space_size= ",
+			words:    " --expose-gc --no-warnings --enable-source-maps --trace-warnings "}, true
 	case lower == "rscript":
 		return language{words: " --vanilla --verbose --no-save --no-restore --no-environ --no-init-file --no-site-file --slave --quiet "}, true
 	case lower == "r":
-		return language{file: " --file= -f ", words: " --no-echo --no-restore --no-save --slave --vanilla --quiet --interactive "}, true
+		return language{file: " --file= -f ",
+			words: " --no-echo --no-restore --no-save --slave --vanilla --quiet --interactive "}, true
 	case versioned(lower, "julia"):
 		return language{alone: "iq", with: "tpLJCH",
 			prefixes: " --project= --threads= --procs= --optimize= --startup-file= --check-bounds= --sysimage= --color= --history-file= --heap-size-hint= ",
@@ -231,7 +234,8 @@ func (l language) letters(option string) (skip int, ok bool) {
 // fileName returns the base name of a script, or the class that java runs; "" for a URL,
 // a pipe, or a file of arguments (@FILE).
 func fileName(path string) string {
-	if strings.HasPrefix(path, "@") || strings.Contains(path, "://") || strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/") {
+	if strings.HasPrefix(path, "@") || strings.Contains(path, "://") || strings.HasPrefix(path, "/dev/") ||
+		strings.HasPrefix(path, "/proc/") {
 		return ""
 	}
 	name := base(path)

@@ -73,7 +73,8 @@ func TestProgram(t *testing.T) {
 		{"node", []string{"node", "--unheard-of", "CANARY"}},
 		{"fit.R", []string{"Rscript", "--vanilla", "fit.R", "CANARY"}},
 		{"Rscript", []string{"Rscript", "-e", "CANARY"}},
-		{"fit.R", []string{"/usr/lib/R/bin/exec/R", "--no-echo", "--no-restore", "--file=CANARY/fit.R", "--args", "CANARY"}},
+		{"fit.R",
+			[]string{"/usr/lib/R/bin/exec/R", "--no-echo", "--no-restore", "--file=CANARY/fit.R", "--args", "CANARY"}},
 		{"fit.R", []string{"R", "-f", "fit.R"}},
 		{"R", []string{"R", "--no-echo", "-e", "CANARY"}},
 		{"R", []string{"R", "CANARY"}},
@@ -82,7 +83,9 @@ func TestProgram(t *testing.T) {
 		{"julia", []string{"julia", "-O", "CANARY", "sim.jl"}},
 		{"julia", []string{"julia", "-e", "CANARY"}},
 		{"app.jar", []string{"java", "-Xmx4g", "-jar", "/opt/x/app.jar", "--key", "CANARY"}},
-		{"org.example.Main", []string{"java", "-Dkey=x CANARY", "-XX:OnError=kill CANARY", "-cp", "a.jar:CANARY", "org.example.Main", "--k"}},
+		{"org.example.Main",
+			[]string{"java", "-Dkey=x CANARY", "-XX:OnError=kill CANARY", "-cp", "a.jar:CANARY", "org.example.Main",
+				"--k"}},
 		{"org.example.Main", []string{"java", "--enable-native-access", "CANARY", "org.example.Main"}},
 		{"java", []string{"java", "--unheard-of", "CANARY"}},
 		{"java", []string{"java", "@CANARY"}},
@@ -182,8 +185,10 @@ func TestTitleInArgv0(t *testing.T) {
 // Whatever stands before and behind it: a secret that is in another argument
 // than the last element of the program's or the script's own path is not shown.
 func FuzzProgram(f *testing.F) {
-	for _, s := range []string{"python3 -u", "python3 -W", "bash -lc", "bash -o", "java -cp a", "java -D", "node", "Rscript --vanilla",
-		"/usr/lib/R/bin/exec/R", "R -f", "[x]", "python3 --", "python3 -m x", "perl -Ilib", "ruby -C", "julia -O", "julia -p", "env", "ray::x(", ""} {
+	for _, s := range []string{"python3 -u", "python3 -W", "bash -lc", "bash -o", "java -cp a", "java -D", "node",
+		"Rscript --vanilla",
+		"/usr/lib/R/bin/exec/R", "R -f", "[x]", "python3 --", "python3 -m x", "perl -Ilib", "ruby -C", "julia -O",
+		"julia -p", "env", "ray::x(", ""} {
 		f.Add(s, "x.py")
 	}
 	const secret = "KANARI7"
@@ -203,8 +208,10 @@ func FuzzProgram(f *testing.F) {
 			{"trainer, " + secret, before}, {"trainer\u2003" + secret, before}, {"trainer{\"key\":\"" + secret, before},
 			{"java", "@/x/" + secret, script}, {"java", "-cp", before, "@" + secret, script},
 			{"token:" + secret + " " + before, script},
-			{"python3", "-c", before, secret}, {"bash", "-c", before, secret}, {"node", "-e", before, secret}, {"perl", "-e", before, secret},
-			{"python3", "-W", secret, script}, {"python3", "-m", before + " " + secret}, {"java", "-cp", secret, "-D" + secret, script},
+			{"python3", "-c", before, secret}, {"bash", "-c", before, secret}, {"node", "-e", before, secret},
+			{"perl", "-e", before, secret},
+			{"python3", "-W", secret, script}, {"python3", "-m", before + " " + secret},
+			{"java", "-cp", secret, "-D" + secret, script},
 			{"ruby", "-C", secret, script}, {"julia", "--project=" + secret, script}, {"julia", "-O", secret, script},
 		} {
 			got := Program(cmdline(c...))

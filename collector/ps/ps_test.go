@@ -25,19 +25,26 @@ func TestParse(t *testing.T) {
 		{"plain", line(17, 1, 17, 1000, 5, "anna", "Ss"), Process{17, 1, 17, 1000, 5, 'S', "anna"}},
 		{"UTF-8", line(17, 1, 17, 1000, 5, "jürgen", "R+"), Process{17, 1, 17, 1000, 5, 'R', "jürgen"}},
 		{"wide characters", line(17, 1, 17, 1000, 5, "日本語", "R"), Process{17, 1, 17, 1000, 5, 'R', "日本語"}},
-		{"blanks in the user", line(17, 1, 17, 20006, 5, "user with space", "S"), Process{17, 1, 17, 20006, 5, 'S', "user with space"}},
-		{"a user that looks like a state", line(17, 1, 17, 20006, 5, "Peter S root", "S"), Process{17, 1, 17, 20006, 5, 'S', "Peter S root"}},
-		{"domain", line(17, 1, 17, 7, 5, `DOMAIN\anna.schmidt@corp.example`, "S"), Process{17, 1, 17, 7, 5, 'S', `DOMAIN\anna.schmidt@corp.example`}},
+		{"blanks in the user", line(17, 1, 17, 20006, 5, "user with space", "S"),
+			Process{17, 1, 17, 20006, 5, 'S', "user with space"}},
+		{"a user that looks like a state", line(17, 1, 17, 20006, 5, "Peter S root", "S"),
+			Process{17, 1, 17, 20006, 5, 'S', "Peter S root"}},
+		{"domain", line(17, 1, 17, 7, 5, `DOMAIN\anna.schmidt@corp.example`, "S"),
+			Process{17, 1, 17, 7, 5, 'S', `DOMAIN\anna.schmidt@corp.example`}},
 		{"digits", line(17, 1, 17, 7, 5, "12345", "S"), Process{17, 1, 17, 7, 5, 'S', "12345"}},
-		{"uid of 32 bits", line(17, 1, 17, -3, 5, "4294967293", "S"), Process{17, 1, 17, 4294967293, 5, 'S', "4294967293"}},
+		{"uid of 32 bits", line(17, 1, 17, -3, 5, "4294967293", "S"),
+			Process{17, 1, 17, 4294967293, 5, 'S', "4294967293"}},
 		{"a cut user", line(17, 1, 17, 77, 5, strings.Repeat("u", 63)+"+", "S"), Process{17, 1, 17, 77, 5, 'S', "77"}},
 		{"a user that ends in +", line(17, 1, 17, 77, 5, "anna+", "S"), Process{17, 1, 17, 77, 5, 'S', "anna+"}},
-		{"an escape in the user", line(17, 1, 17, 77, 5, "a\x1b[31m", "S"), Process{17, 1, 17, 77, 5, 'S', `a\x1b[31m`}},
+		{"an escape in the user", line(17, 1, 17, 77, 5, "a\x1b[31m", "S"),
+			Process{17, 1, 17, 77, 5, 'S', `a\x1b[31m`}},
 		{"zombie", line(17, 1, 17, 7, 5, "anna", "Zl"), Process{17, 1, 17, 7, 5, 'Z', "anna"}},
 		{"single blanks", "17 1 17 7 5 Ss anna\n", Process{17, 1, 17, 7, 5, 'S', "anna"}},
-		{"padded", strings.TrimRight(line(17, 1, 17, 7, 5, "anna", "S"), "\n") + strings.Repeat(" ", 60) + "\n", Process{17, 1, 17, 7, 5, 'S', "anna"}},
+		{"padded", strings.TrimRight(line(17, 1, 17, 7, 5, "anna", "S"), "\n") + strings.Repeat(" ", 60) + "\n",
+			Process{17, 1, 17, 7, 5, 'S', "anna"}},
 		{"CRLF", "17 1 17 7 5 Ss anna\r\n", Process{17, 1, 17, 7, 5, 'S', "anna"}},
-		{"a time that no node has been up", line(17, 1, 17, 7, 4123168608, "anna", "S"), Process{17, 1, 17, 7, -1, 'S', "anna"}},
+		{"a time that no node has been up", line(17, 1, 17, 7, 4123168608, "anna", "S"),
+			Process{17, 1, 17, 7, -1, 'S', "anna"}},
 		{"a clock that ran back", line(17, 1, 17, 7, -4, "anna", "S"), Process{17, 1, 17, 7, 0, 'S', "anna"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -50,9 +57,11 @@ func TestParse(t *testing.T) {
 }
 
 func TestLinesThatAreNotUnderstoodAreCounted(t *testing.T) {
-	out := "    PID COMMAND\n\n" + line(1, 0, 1, 0, 9, "root", "Ss") + "error: garbage\n12 x\n0 0 0 0 0 S u\n1 0 0 0 0 S\n"
+	out := "    PID COMMAND\n\n" + line(1, 0, 1, 0, 9, "root", "Ss") +
+		"error: garbage\n12 x\n0 0 0 0 0 S u\n1 0 0 0 0 S\n"
 	list, problems := Parse([]byte(out))
-	if len(list) != 1 || len(problems) != 1 || problems[0].Code != "ps:parse" || !strings.HasPrefix(problems[0].Message, "5 lines") {
+	if len(list) != 1 || len(problems) != 1 || problems[0].Code != "ps:parse" ||
+		!strings.HasPrefix(problems[0].Message, "5 lines") {
 		t.Errorf("%+v %v", list, problems)
 	}
 }
@@ -94,7 +103,8 @@ func TestTheRealPS(t *testing.T) {
 		switch p.PID {
 		case child.Process.Pid:
 			found++
-			if p.PPID != os.Getpid() || p.UID != int64(os.Getuid()) || p.Elapsed > int64(time.Since(began).Seconds())+2 || p.Zombie() || p.User == "" {
+			if p.PPID != os.Getpid() || p.UID != int64(os.Getuid()) ||
+				p.Elapsed > int64(time.Since(began).Seconds())+2 || p.Zombie() || p.User == "" {
 				t.Errorf("the child is %+v", p)
 			}
 		case os.Getpid():
@@ -115,7 +125,8 @@ func FuzzPS(f *testing.F) {
 			t.Fatalf("%d processes, %d problems", len(list), len(problems))
 		}
 		for _, p := range list {
-			if p.PID < 1 || p.UID < 0 || p.Elapsed < -1 || p.User == "" || len(p.User) > 128 || strings.ContainsAny(p.User, "\x1b\n\x00") {
+			if p.PID < 1 || p.UID < 0 || p.Elapsed < -1 || p.User == "" || len(p.User) > 128 ||
+				strings.ContainsAny(p.User, "\x1b\n\x00") {
 				t.Fatalf("%+v", p)
 			}
 		}

@@ -99,7 +99,8 @@ func TestWrite(t *testing.T) {
 		t.Errorf("the longest name: %v", err)
 	}
 	dir := t.TempDir()
-	if changed, err := Write(filepath.Join(dir, strings.Repeat("x", 256)), nil, 0o644); changed || !errors.Is(err, unix.ENAMETOOLONG) || temps(t, dir) != 0 {
+	if changed, err := Write(filepath.Join(dir, strings.Repeat("x", 256)), nil, 0o644); changed ||
+		!errors.Is(err, unix.ENAMETOOLONG) || temps(t, dir) != 0 {
 		t.Errorf("a name that is too long: %v, %v, %d temporary files", changed, err, temps(t, dir))
 	}
 }
@@ -125,7 +126,8 @@ func makeSpecialFiles(t *testing.T, dir string) map[string]string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { socket.Close() })
-	kinds := map[string]string{"symlink": "symlink", "dangling": "symlink", "directory": "directory", "fifo": "FIFO", "socket": "socket"}
+	kinds := map[string]string{"symlink": "symlink", "dangling": "symlink", "directory": "directory", "fifo": "FIFO",
+		"socket": "socket"}
 	if unix.Mknod(filepath.Join(dir, "device"), unix.S_IFCHR|0o644, int(unix.Mkdev(1, 3))) == nil {
 		kinds["device"] = "device"
 	}
@@ -139,7 +141,8 @@ func TestOnlyRegularFilesAreReplaced(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if changed, err := Write(filepath.Join(dir, name), []byte("x"), 0o644); changed || !errors.Is(err, ErrNotRegular) || !strings.HasSuffix(err.Error(), "it is a "+kind) {
+		if changed, err := Write(filepath.Join(dir, name), []byte("x"), 0o644); changed ||
+			!errors.Is(err, ErrNotRegular) || !strings.HasSuffix(err.Error(), "it is a "+kind) {
 			t.Errorf("%s: changed %v, %v; want ErrNotRegular and that it is a %s", name, changed, err, kind)
 		}
 		b, err := NewBatch(dir)
@@ -326,7 +329,8 @@ func torn(t *testing.T, path string, write func([]byte) error) (bad int64) {
 				default:
 				}
 				data, err := os.ReadFile(path)
-				whole := err == nil && len(data) > 0 && len(data) == 40_000+1000*((len(data)-40_000)/1000) && bytes.Count(data, data[:1]) == len(data)
+				whole := err == nil && len(data) > 0 && len(data) == 40_000+1000*((len(data)-40_000)/1000) &&
+					bytes.Count(data, data[:1]) == len(data)
 				if whole {
 					whole = false
 					for i := range 26 * 7 {

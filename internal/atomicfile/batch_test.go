@@ -16,7 +16,8 @@ func TestBatchStaysInside(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(dir, "hosts")); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, "inside"), 0o755), os.Symlink("inside", filepath.Join(dir, "link"))); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "inside"), 0o755),
+		os.Symlink("inside", filepath.Join(dir, "link"))); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"../x", "/x", "a/../../x", "", ".", "a//b", "hosts/x", "link/x"} {
@@ -64,7 +65,8 @@ func TestBatch(t *testing.T) {
 	if err := b.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	if b.Written != 3 || b.Skipped != 0 || content(t, filepath.Join(dir, "hosts/gpu02/index.html")) != "hosts/gpu02/index.html" {
+	if b.Written != 3 || b.Skipped != 0 ||
+		content(t, filepath.Join(dir, "hosts/gpu02/index.html")) != "hosts/gpu02/index.html" {
 		t.Errorf("written %d, skipped %d", b.Written, b.Skipped)
 	}
 	b = write("a", "b")
@@ -189,7 +191,8 @@ func TestRemovedFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(b.Add("new", []byte("new"), 0o644), b.Remove("last"), b.RemoveFirst("first"), b.RemoveFirst("never/was")); err != nil {
+	if err := errors.Join(b.Add("new", []byte("new"), 0o644), b.Remove("last"), b.RemoveFirst("first"),
+		b.RemoveFirst("never/was")); err != nil {
 		t.Fatal(err)
 	}
 	unfinished, err := filepath.Glob(filepath.Join(dir, tempPrefix+"*"))

@@ -36,7 +36,8 @@ func TestMain(m *testing.M) {
 	case "batch":
 		var b *Batch
 		if b, err = NewBatch(dir); err == nil {
-			err = errors.Join(b.Add("page", []byte("new"), 0o644), b.Add("sub/below/other", []byte("new"), 0o644), b.Commit())
+			err = errors.Join(b.Add("page", []byte("new"), 0o644), b.Add("sub/below/other", []byte("new"), 0o644),
+				b.Commit())
 		}
 	case "sweep":
 		_, err = Sweep(dir, 0, time.Now().Add(time.Hour))
@@ -128,7 +129,8 @@ func TestOrderOfSystemCalls(t *testing.T) {
 		t.Fatalf("%v: %s", err, said)
 	}
 	temp := `\.tmp-page-[A-Z2-7]{26}`
-	inOrder(t, trace, `openat\(.*`+temp+`", .*O_EXCL`, `write\(.*`+temp+`>, "new"`, `fchmod\(.*`+temp+`>, 0644`, `fsync\(.*`+temp+`>\) += 0`,
+	inOrder(t, trace, `openat\(.*`+temp+`", .*O_EXCL`, `write\(.*`+temp+`>, "new"`, `fchmod\(.*`+temp+`>, 0644`,
+		`fsync\(.*`+temp+`>\) += 0`,
 		`close\(.*`+temp, `renameat.*`+temp+`".* "page"\) = 0`, `fsync\(\d+<`+regexp.QuoteMeta(dir)+`>\) += 0`)
 
 	dir = oldPage(t)
@@ -136,8 +138,10 @@ func TestOrderOfSystemCalls(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
-	inOrder(t, trace, `write\(.*`+temp, `write\(.*\.tmp-other-`, `syncfs\(.*\) += 0`, `renameat.*"page"\) = 0`, `renameat.*"other"\) = 0`,
-		`fsync\(\d+<`+regexp.QuoteMeta(dir)+`>\) += 0`, `fsync\(\d+<`+regexp.QuoteMeta(dir)+`/sub>\) += 0`, `fsync\(\d+<`+regexp.QuoteMeta(dir)+`/sub/below>\) += 0`)
+	inOrder(t, trace, `write\(.*`+temp, `write\(.*\.tmp-other-`, `syncfs\(.*\) += 0`, `renameat.*"page"\) = 0`,
+		`renameat.*"other"\) = 0`,
+		`fsync\(\d+<`+regexp.QuoteMeta(dir)+`>\) += 0`, `fsync\(\d+<`+regexp.QuoteMeta(dir)+`/sub>\) += 0`,
+		`fsync\(\d+<`+regexp.QuoteMeta(dir)+`/sub/below>\) += 0`)
 }
 
 // TestNumberOfSystemCalls: a batch syncs the file system once and then each directory,
@@ -164,12 +168,14 @@ func TestNumberOfSystemCalls(t *testing.T) {
 				count[call[1]]++
 			}
 		}
-		if count["fsync"] != test.fsync || count["syncfs"] != test.syncfs || count["renameat"] != test.renameat || test.renameat == 0 && count["fchmod"] != 0 {
+		if count["fsync"] != test.fsync || count["syncfs"] != test.syncfs || count["renameat"] != test.renameat ||
+			test.renameat == 0 && count["fchmod"] != 0 {
 			t.Errorf("%s: %v, want %+v", test.do, count, test)
 		}
 	}
 	dir = oldPage(t)
-	if trace, said, err := straced(t, "unsynced", dir, "-e", "trace=fsync"); err != nil || strings.Contains(strings.Join(trace, "\n"), "fsync(") {
+	if trace, said, err := straced(t, "unsynced", dir, "-e", "trace=fsync"); err != nil ||
+		strings.Contains(strings.Join(trace, "\n"), "fsync(") {
 		t.Errorf("unsynced: %v, %s, %q", err, said, trace)
 	}
 }
@@ -210,7 +216,8 @@ func TestBatchWithoutSyncfs(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
-	inOrder(t, trace, `syncfs\(.*ENOSYS`, `fsync\(.*\.tmp-page-.*= 0`, `fsync\(.*\.tmp-other-.*= 0`, `renameat.*"page"\) = 0`, `renameat.*"other"\) = 0`)
+	inOrder(t, trace, `syncfs\(.*ENOSYS`, `fsync\(.*\.tmp-page-.*= 0`, `fsync\(.*\.tmp-other-.*= 0`,
+		`renameat.*"page"\) = 0`, `renameat.*"other"\) = 0`)
 	if got := content(t, filepath.Join(dir, "page")); got != "new" {
 		t.Errorf("page is %q", got)
 	}
@@ -218,15 +225,19 @@ func TestBatchWithoutSyncfs(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
-	inOrder(t, trace, `renameat.*/15>.*"page"\) = 0`, `fsync\(\d+<`+regexp.QuoteMeta(dir)+`/00>\) += 0`, `fsync\(\d+<`+regexp.QuoteMeta(dir)+`/15>\) += 0`)
+	inOrder(t, trace, `renameat.*/15>.*"page"\) = 0`, `fsync\(\d+<`+regexp.QuoteMeta(dir)+`/00>\) += 0`,
+		`fsync\(\d+<`+regexp.QuoteMeta(dir)+`/15>\) += 0`)
 }
 
 // Without syncfs, a file that cannot be synced ends the batch before any rename.
 func TestFaultWithoutSyncfs(t *testing.T) {
 	dir := oldPage(t)
-	_, said, err := straced(t, "batch", dir, "-e", calls, "-e", "inject=syncfs:error=ENOSYS", "-e", "inject=fsync:error=EIO")
-	if err == nil || !strings.Contains(said, "input/output error") || content(t, filepath.Join(dir, "page")) != "old one" || temps(t, dir) != 0 {
-		t.Errorf("%v, %s; page is %q, %d temporary files", err, said, content(t, filepath.Join(dir, "page")), temps(t, dir))
+	_, said, err := straced(t, "batch", dir, "-e", calls, "-e", "inject=syncfs:error=ENOSYS", "-e",
+		"inject=fsync:error=EIO")
+	if err == nil || !strings.Contains(said, "input/output error") ||
+		content(t, filepath.Join(dir, "page")) != "old one" || temps(t, dir) != 0 {
+		t.Errorf("%v, %s; page is %q, %d temporary files", err, said, content(t, filepath.Join(dir, "page")),
+			temps(t, dir))
 	}
 }
 

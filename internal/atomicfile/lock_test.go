@@ -77,7 +77,8 @@ func TestLockThatIsReadOnly(t *testing.T) {
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		trace, said, err := straced(t, "lock", dir, "-P", path, "-e", "trace=openat,flock", "-e", "inject=openat:error="+name+":when=1")
+		trace, said, err := straced(t, "lock", dir, "-P", path, "-e", "trace=openat,flock", "-e",
+			"inject=openat:error="+name+":when=1")
 		if err != nil {
 			t.Fatalf("%s: %v: %s", name, err, said)
 		}
@@ -133,8 +134,10 @@ func TestLockIsARegularFile(t *testing.T) {
 	}
 	defer l.Close()
 	before := openFiles(t)
-	for _, path := range []string{at("FIFO"), at("read-only"), at("directory"), at("symlink"), at("socket"), os.DevNull} {
-		for name, open := range map[string]func(string) (*os.File, error){"OpenLock": OpenLock, "Lock": func(path string) (*os.File, error) { return Lock(path, 0o600) }} {
+	for _, path := range []string{at("FIFO"), at("read-only"), at("directory"), at("symlink"), at("socket"),
+		os.DevNull} {
+		for name, open := range map[string]func(string) (*os.File, error){"OpenLock": OpenLock,
+			"Lock": func(path string) (*os.File, error) { return Lock(path, 0o600) }} {
 			if _, err := open(path); !errors.Is(err, ErrNotRegular) || !strings.Contains(err.Error(), "remove it") {
 				t.Errorf("%s of %s: %v, want ErrNotRegular and what to do", name, path, err)
 			}

@@ -31,7 +31,8 @@ func regular(f *os.File, err error) (*os.File, fs.FileInfo, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "reading", Path: f.Name(), Err: fmt.Errorf("%w: it is a %s", ErrNotRegular, Kind(info.Mode()))}
+		err = &fs.PathError{Op: "reading", Path: f.Name(),
+			Err: fmt.Errorf("%w: it is a %s", ErrNotRegular, Kind(info.Mode()))}
 	}
 	if err != nil {
 		f.Close()

@@ -30,7 +30,8 @@ func TestRead(t *testing.T) {
 	if _, err := Read(dir, 10); SetAside(err) != "mv -T "+dir+" "+dir+".aside" {
 		t.Errorf("%v: %q", err, SetAside(err))
 	}
-	for path, want := range map[string]error{filepath.Join(dir, "none"): fs.ErrNotExist, fifo: ErrNotRegular, dir: ErrNotRegular} {
+	for path, want := range map[string]error{filepath.Join(dir, "none"): fs.ErrNotExist, fifo: ErrNotRegular,
+		dir: ErrNotRegular} {
 		if data, err := Read(path, 10); !errors.Is(err, want) || data != nil {
 			t.Errorf("%s: %q, %v; want %v", path, data, err, want)
 		}

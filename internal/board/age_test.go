@@ -47,7 +47,8 @@ func TestTimesOfAPublishedBoard(t *testing.T) {
 	}
 	earlier := Board{GeneratedAt: made}
 	earlier.SetTimes(made.Add(20*time.Second), time.Time{})
-	if earlier.Interval != 20*time.Second || earlier.Late(made.Add(50*time.Second)) || !earlier.Late(made.Add(51*time.Second)) {
+	if earlier.Interval != 20*time.Second || earlier.Late(made.Add(50*time.Second)) ||
+		!earlier.Late(made.Add(51*time.Second)) {
 		t.Errorf("an earlier version's interval is %v", earlier.Interval)
 	}
 	for _, due := range []time.Time{{}, made, made.Add(-time.Hour), made.AddDate(900, 0, 0)} {
@@ -82,7 +83,8 @@ func TestExpire(t *testing.T) {
 		t.Errorf("hosts %+v, totals %+v", b.Hosts, b.Totals)
 	}
 	g := h.GPUs[0]
-	if g.State != Unknown || g.Reason != ReasonStale || g.MemoryUsed != nil || g.Processes != nil || !g.Since.IsZero() ||
+	if g.State != Unknown || g.Reason != ReasonStale || g.MemoryUsed != nil || g.Processes != nil ||
+		!g.Since.IsZero() ||
 		g.UUID != "GPU-1" || g.Booking == nil {
 		t.Errorf("the GPU is %+v", g)
 	}

@@ -118,7 +118,8 @@ func FreeFrom(chain []*booking.Booking) time.Time {
 func (m *merger) shown(b *booking.Booking) Booking {
 	s := Booking{
 		ID: b.ID, Host: b.Host, Name: b.Name, From: b.From, Until: b.Until,
-		Comment: b.Comment, Kind: string(b.Kind), By: b.By, Forced: b.Forced, File: m.Calendar.File, Line: b.Line, Col: b.Col,
+		Comment: b.Comment, Kind: string(b.Kind), By: b.By, Forced: b.Forced, File: m.Calendar.File, Line: b.Line,
+		Col:     b.Col,
 		Active:  b.ActiveAt(m.Now),
 		Expired: b.OverAt(m.Now),
 	}

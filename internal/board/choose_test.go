@@ -12,7 +12,8 @@ import (
 // An amount of memory is what the box of a card says.
 func TestParseMemory(t *testing.T) {
 	for s, want := range map[string]int64{
-		"40G": 38146, "80GB": 76293, "40Gi": 40960, "40GiB": 40960, " 24 g ": 22888, "500M": 476, "500MB": 476, "500Mi": 500,
+		"40G": 38146, "80GB": 76293, "40Gi": 40960, "40GiB": 40960, " 24 g ": 22888, "500M": 476, "500MB": 476,
+		"500Mi":  500,
 		"500MiB": 500, "999999GiB": 1023998976, "0.5Gi": 512, "0G": 0,
 	} {
 		if got, err := ParseMemory(s); err != nil || got != want {
@@ -103,7 +104,8 @@ func TestMaxUsedAsksForMemory(t *testing.T) {
 		{"one's own", GPU{State: InUse, Booking: by("eva")}, 7, 100, true},
 		{"somebody else's", GPU{State: InUse, Booking: by("bob")}, 7, 100, false},
 		{"somebody else's, and idle", GPU{State: Booked, Booking: by("bob")}, 7, 100, false},
-		{"one's own, and another's", GPU{State: InUse, Booking: by("eva"), Others: []Booking{*by("bob")}}, 7, 100, false},
+		{"one's own, and another's", GPU{State: InUse, Booking: by("eva"), Others: []Booking{*by("bob")}}, 7, 100,
+			false},
 		{"contested", GPU{State: Contested, Booking: by("eva")}, 7, 100, false},
 		{"memory that nobody knows", GPU{State: Busy}, -1, 100, false},
 		{"a total that nobody knows", GPU{State: Busy}, 7, -1, false},
@@ -291,10 +293,12 @@ func TestChooseForSoLong(t *testing.T) {
 // A part of a board counts what is in it, and the board stays as it was.
 func TestOnly(t *testing.T) {
 	slice := func(index int, state State) GPU {
-		return GPU{GPU: snapshot.GPU{Index: 1, UUID: fmt.Sprint("MIG-", index)}, State: state, Slice: &Slice{Index: index}}
+		return GPU{GPU: snapshot.GPU{Index: 1, UUID: fmt.Sprint("MIG-", index)}, State: state,
+			Slice: &Slice{Index: index}}
 	}
 	b := &Board{Hosts: []Host{
-		{Name: "gpu01", GPUs: []GPU{{State: Free}, {GPU: snapshot.GPU{Index: 1}, Slices: []GPU{slice(0, Free), slice(1, Busy)}}}},
+		{Name: "gpu01",
+			GPUs: []GPU{{State: Free}, {GPU: snapshot.GPU{Index: 1}, Slices: []GPU{slice(0, Free), slice(1, Busy)}}}},
 		{Name: "gpu02", GPUs: []GPU{{State: Busy}}},
 	}}
 	b.Count()

@@ -48,8 +48,9 @@ func TestColorsOf(t *testing.T) {
 			want: map[string]int{"slice": 1, "whole": 2},
 		},
 		{
-			name:     "whoever only booked has none",
-			users:    []board.User{{Name: "eva", Holding: board.Holding{Reserved: 3}}, mean("zero", 0), mean("ada", 0.1)},
+			name: "whoever only booked has none",
+			users: []board.User{{Name: "eva", Holding: board.Holding{Reserved: 3}}, mean("zero", 0),
+				mean("ada", 0.1)},
 			bookings: []board.Booking{{Name: "jun"}},
 			want:     map[string]int{"ada": 1},
 		},

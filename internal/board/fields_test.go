@@ -21,23 +21,27 @@ func TestHostCarriesInventoryAndSnapshot(t *testing.T) {
 	in := board.Input{
 		Now: now,
 		Hosts: []inventory.Host{{
-			Name: "gpu01", Title: "Vision 1", Group: "vision", Owner: "eva", Note: "no overnight jobs", Address: "gpu01.lab",
+			Name: "gpu01", Title: "Vision 1", Group: "vision", Owner: "eva", Note: "no overnight jobs",
+			Address:    "gpu01.lab",
 			Datacenter: "dc1",
-			Tags:       []string{"a100"}, Check: inventory.Warning, CheckOutput: "disk at 93 %", GoneSince: now.Add(-time.Hour),
+			Tags:       []string{"a100"}, Check: inventory.Warning, CheckOutput: "disk at 93 %",
+			GoneSince: now.Add(-time.Hour),
 		}},
 		Reports: map[string]board.Report{"gpu01": {
 			Problems: []snapshot.Problem{{Code: "drop:damaged", Message: "latest.json.gz is cut"}},
 			Snapshot: &snapshot.Snapshot{
-				Host: "gpu01", CollectedAt: collected, IntervalSeconds: 20, DriverVersion: "570.86", CUDAVersion: "12.8",
-				Node: node,
-				GPUs: []snapshot.GPU{a100()}, GPUsComplete: true,
+				Host: "gpu01", CollectedAt: collected, IntervalSeconds: 20, DriverVersion: "570.86",
+				CUDAVersion: "12.8",
+				Node:        node,
+				GPUs:        []snapshot.GPU{a100()}, GPUsComplete: true,
 				Errors: []snapshot.Problem{{Code: "ps:failed", Message: "ps did not answer"}},
 			},
 		}},
 	}
 	b, _ := board.Merge(in)
 	want := board.Host{
-		Name: "gpu01", Title: "Vision 1", Group: "vision", Owner: "eva", Note: "no overnight jobs", Address: "gpu01.lab",
+		Name: "gpu01", Title: "Vision 1", Group: "vision", Owner: "eva", Note: "no overnight jobs",
+		Address:    "gpu01.lab",
 		Datacenter: "dc1",
 		Tags:       []string{"a100"}, State: board.Up, Check: "warning", SnapshotAt: collected.Time,
 		GoneSince: now.Add(-time.Hour), Interval: 20 * time.Second,
@@ -51,7 +55,8 @@ func TestHostCarriesInventoryAndSnapshot(t *testing.T) {
 			Slices: board.Count{ByState: map[board.State]int{}},
 			GPUs:   board.Count{All: 1, ByState: map[board.State]int{board.Free: 1}}},
 		Models: []board.Model{{
-			Name: "A100-SXM4-40GB", FullName: "NVIDIA A100-SXM4-40GB", MemoryTotal: new(int64(40960)), Total: 1, Free: 1,
+			Name: "A100-SXM4-40GB", FullName: "NVIDIA A100-SXM4-40GB", MemoryTotal: new(int64(40960)), Total: 1,
+			Free: 1,
 		}},
 	}
 	if diff := cmp.Diff(want,
@@ -72,13 +77,15 @@ func TestBoardCarriesItsInput(t *testing.T) {
 	}
 	in := board.Input{
 		Now: now, Interval: 30 * time.Second, InventoryAsOf: now.Add(-time.Hour), Demo: true,
-		Hosts:    []inventory.Host{{Name: "gpu02", Group: "b"}, {Name: "gpu10", Group: "a"}, {Name: "gpu9", Group: "a"}},
+		Hosts: []inventory.Host{{Name: "gpu02", Group: "b"}, {Name: "gpu10", Group: "a"},
+			{Name: "gpu9", Group: "a"}},
 		Problems: []snapshot.Problem{given},
 		Reports:  map[string]board.Report{"gpu02": {Problems: []snapshot.Problem{{Code: "drop:damaged"}}}},
 		Calendar: &booking.Calendar{File: "comments.json", Broken: true, LastGood: now.Add(-time.Minute),
 			Problems: []snapshot.Problem{inFile},
 			Bookings: []booking.Booking{{
-				Host: "gpu77", Target: booking.Target{All: true, Index: -1}, Name: "eva", Kind: booking.Reserved, Line: 2, Col: 3,
+				Host: "gpu77", Target: booking.Target{All: true, Index: -1}, Name: "eva", Kind: booking.Reserved,
+				Line: 2, Col: 3,
 			}}},
 	}
 	b, _ := board.Merge(in)

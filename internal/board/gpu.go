@@ -69,7 +69,8 @@ func (m *merger) decided(h *Host, g GPU, state State, reason string) GPU {
 func (g *GPU) forget() {
 	old := g.GPU
 	g.GPU = snapshot.GPU{
-		Index: old.Index, Vendor: old.Vendor, UUID: old.UUID, PCIBusID: old.PCIBusID, Name: old.Name, MemoryTotal: old.MemoryTotal,
+		Index: old.Index, Vendor: old.Vendor, UUID: old.UUID, PCIBusID: old.PCIBusID, Name: old.Name,
+		MemoryTotal:  old.MemoryTotal,
 		MemoryShared: old.MemoryShared, Readings: snapshot.Readings{PowerLimit: old.PowerLimit}, MIGMode: old.MIGMode,
 		Health: snapshot.HealthUnknown,
 	}

@@ -97,7 +97,8 @@ func movedProblem(file string, b *booking.Booking, p *place) snapshot.Problem {
 		is = "which the driver lists no more; book another"
 	}
 	return snapshot.Problem{Code: "booking:moved", Host: b.Host, File: file, Line: b.Line, Col: b.Col,
-		Message: fmt.Sprintf("the booking of GPU %d of %s means the card %s, %s", b.Target.Index, b.Host, cmp.Or(p.gpu.UUID, p.gpu.PCIBusID), is)}
+		Message: fmt.Sprintf("the booking of GPU %d of %s means the card %s, %s", b.Target.Index, b.Host,
+			cmp.Or(p.gpu.UUID, p.gpu.PCIBusID), is)}
 }
 
 // outdated reports whether a booking is over for so long that it is not shown.

@@ -130,8 +130,9 @@ func TestBookingsByIndexFollowTheCard(t *testing.T) {
 				s.GPUs = append(s.GPUs, card(letter, letter, index))
 			}
 			var b *board.Board
-			b, marks = board.Merge(board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Marks: marks, Calendar: cal,
-				Reports: map[string]board.Report{"gpu01": {Snapshot: s}}})
+			b, marks = board.Merge(
+				board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Marks: marks, Calendar: cal,
+					Reports: map[string]board.Report{"gpu01": {Snapshot: s}}})
 			if i == 2 && rows(b) != moved.want {
 				t.Errorf("rows %s, want %s", rows(b), moved.want)
 			}

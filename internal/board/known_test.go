@@ -65,7 +65,8 @@ func casts() map[string]cast {
 			list: []snapshot.Process{proc("root", snapshot.Graphics, 30), proc("eva", snapshot.Graphics, 60)},
 			busy: []string{"eva"},
 		},
-		"two desktops": {list: []snapshot.Process{proc("juno", snapshot.Graphics, 30), proc("eva", snapshot.Graphics, 30)}},
+		"two desktops": {list: []snapshot.Process{proc("juno", snapshot.Graphics, 30),
+			proc("eva", snapshot.Graphics, 30)}},
 		"a game": {
 			list:  []snapshot.Process{proc("root", snapshot.Graphics, 30), proc("eva", snapshot.Graphics, 8900)},
 			users: []string{"eva"},
@@ -82,7 +83,8 @@ func casts() map[string]cast {
 		"somebody":       {list: []snapshot.Process{nobody}, users: []string{""}},
 		"unknown letter": {list: []snapshot.Process{odd}, users: []string{"eva"}},
 		"dead":           {list: []snapshot.Process{gone(9000)}},
-		"dead and eva":   {list: []snapshot.Process{gone(9000), proc("eva", snapshot.Compute, 9000)}, users: []string{"eva"}},
+		"dead and eva": {list: []snapshot.Process{gone(9000), proc("eva", snapshot.Compute, 9000)},
+			users: []string{"eva"}},
 	}
 }
 
@@ -128,7 +130,8 @@ func allFacts(f func(facts)) {
 				for _, health := range []snapshot.Health{snapshot.HealthOK, snapshot.HealthLost, snapshot.HealthError,
 					snapshot.HealthUnknown, ""} {
 					for _, booker := range []string{"", "eva"} {
-						for _, memory := range []string{"unknown", "small", "some", "large", "negative", "beyond the total", "of nothing",
+						for _, memory := range []string{"unknown", "small", "some", "large", "negative",
+							"beyond the total", "of nothing",
 							"without a total", "the node's", "the node's, unknown",
 							"small, beside the node's"} {
 							for _, procs := range slices.Sorted(maps.Keys(casts())) {
@@ -266,7 +269,8 @@ func TestMissingReadingsFreeNothing(t *testing.T) {
 			g := partitioned(f)
 			for i := range g.MIGDevices { // two compute instances that share their memory
 				d := &g.MIGDevices[i]
-				d.GPUInstanceID, d.ComputeInstanceID, d.MemoryTotal, d.MemoryUsed = new(1), new(i), g.MemoryTotal, g.MemoryUsed
+				d.GPUInstanceID, d.ComputeInstanceID, d.MemoryTotal, d.MemoryUsed = new(
+					1), new(i), g.MemoryTotal, g.MemoryUsed
 			}
 			c := casts()[f.procs]
 			for i := range c.list {

@@ -114,7 +114,8 @@ func (m *masker) host(h Host) Host {
 		n := h.Node
 		out = Host{
 			Name: h.Name, Title: h.Title, Group: h.Group, State: h.State, Check: h.Check, SnapshotAt: h.SnapshotAt,
-			ClockOffset: h.ClockOffset, GoneSince: h.GoneSince, Interval: h.Interval, Pulled: h.Pulled, Driver: h.Driver, CUDA: h.CUDA,
+			ClockOffset: h.ClockOffset, GoneSince: h.GoneSince, Interval: h.Interval, Pulled: h.Pulled,
+			Driver: h.Driver, CUDA: h.CUDA,
 			Tools: h.Tools,
 			Node: snapshot.Node{
 				UptimeSeconds: n.UptimeSeconds, Cores: n.Cores, Load1: n.Load1, Load5: n.Load5, Load15: n.Load15,
@@ -167,7 +168,8 @@ func (m *masker) gpu(g GPU) GPU {
 // device keeps a GPU's identity and readings, without the driver's words and the place in the machine.
 func (m *masker) device(g snapshot.GPU) snapshot.GPU {
 	out := snapshot.GPU{
-		Index: g.Index, Vendor: g.Vendor, UUID: g.UUID, Name: g.Name, MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed,
+		Index: g.Index, Vendor: g.Vendor, UUID: g.UUID, Name: g.Name, MemoryTotal: g.MemoryTotal,
+		MemoryUsed: g.MemoryUsed,
 		MemoryFree: g.MemoryFree, MemoryShared: g.MemoryShared, Readings: g.Readings, PState: g.PState,
 		ThrottleReasons: g.ThrottleReasons, ECC: g.ECC, RetiredPages: g.RetiredPages, RemappedRows: g.RemappedRows,
 		MIGMode: g.MIGMode, MIGDevices: g.MIGDevices, Health: g.Health, XID: g.XID,
@@ -233,8 +235,9 @@ func (m *masker) booking(b Booking) Booking {
 		return b
 	}
 	return Booking{
-		ID: m.BookingID(b.ID), Host: b.Host, GPUs: b.GPUs, UUID: b.UUID, Name: m.Name(b.Name), From: b.From, Until: b.Until,
-		Kind: b.Kind, By: m.Name(b.By), Active: b.Active, Expired: b.Expired, Forced: b.Forced,
+		ID: m.BookingID(b.ID), Host: b.Host, GPUs: b.GPUs, UUID: b.UUID, Name: m.Name(b.Name), From: b.From,
+		Until: b.Until,
+		Kind:  b.Kind, By: m.Name(b.By), Active: b.Active, Expired: b.Expired, Forced: b.Forced,
 	}
 }
 

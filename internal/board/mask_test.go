@@ -114,7 +114,8 @@ func TestMaskReachesEveryName(t *testing.T) {
 
 func TestMaskLevels(t *testing.T) {
 	b := secretive(t)
-	if b.Mask(board.Privacy{}) != b || b.Mask(board.Privacy{Users: board.UsersFull, Programs: board.ProgramsShown}) != b {
+	if b.Mask(board.Privacy{}) != b ||
+		b.Mask(board.Privacy{Users: board.UsersFull, Programs: board.ProgramsShown}) != b {
 		t.Error("full is not the board itself")
 	}
 	name := func(p board.Privacy) string { return b.Mask(p).Hosts[0].GPUs[0].Booking.Name }
@@ -153,7 +154,8 @@ func TestMaskedUsersAreAddedUp(t *testing.T) {
 	one := board.User{Name: "ann lee", Holding: board.Holding{Reserved: 1, Used: 2, Idle: 5},
 		Slices: board.Holding{Reserved: 2, Used: 3, Idle: 1}, Memory: 3, Processes: 4,
 		Mean2h: new(6.0), Where: []board.UserHost{{Host: "b", GPUs: []int{1}, Slices: []string{"2:1"}}}}
-	two := board.User{Name: "al li", Holding: board.Holding{Reserved: 1, Used: 1, Idle: 1}, Slices: board.Holding{Used: 1},
+	two := board.User{Name: "al li", Holding: board.Holding{Reserved: 1, Used: 1, Idle: 1},
+		Slices: board.Holding{Used: 1},
 		Memory: 1, Processes: 1,
 		Mean2h: new(1.0),
 		Where:  []board.UserHost{{Host: "a", GPUs: []int{2}}, {Host: "b", GPUs: []int{0, 1}, Slices: []string{"2:0"}}}}
@@ -165,7 +167,8 @@ func TestMaskedUsersAreAddedUp(t *testing.T) {
 	if u := m[0]; u.Holding != (board.Holding{
 		Reserved: 2, Used: 3, Idle: 6,
 	}) || u.Slices != (board.Holding{Reserved: 2, Used: 4, Idle: 1}) ||
-		u.Memory != 4 || u.Processes != 5 || *u.Mean2h != 7 || fmt.Sprint(u.Where) != "[{a [2] []} {b [0 1] [2:0 2:1]}]" {
+		u.Memory != 4 || u.Processes != 5 || *u.Mean2h != 7 ||
+		fmt.Sprint(u.Where) != "[{a [2] []} {b [0 1] [2:0 2:1]}]" {
 		t.Errorf("%+v", u)
 	}
 	b.Hosts = []board.Host{{GPUs: []board.GPU{{Last: &board.LastSeen{Users: []string{"eva", "emil", "jun"}}}}}}
@@ -214,7 +217,8 @@ func TestMaskedBookingsAndProblems(t *testing.T) {
 	if others := b.Mask(masked).Hosts[0].GPUs[0].Others; len(others) != 1 || others[0].Name != masked.Name("eva") {
 		t.Errorf("further bookings %+v", others)
 	}
-	if list := b.Mask(masked).Bookings; len(list) != 1 || list[0].Host != "gpu01" || list[0].Name != masked.Name("eva") ||
+	if list := b.Mask(masked).Bookings; len(list) != 1 || list[0].Host != "gpu01" ||
+		list[0].Name != masked.Name("eva") ||
 		!list[0].From.Equal(now) || list[0].Comment != "" {
 		t.Errorf("bookings %+v, want the one of a host of the board", list)
 	}
@@ -262,7 +266,8 @@ func TestMaskOfProgramsAlone(t *testing.T) {
 		[]string{"a100"}
 	masked := b.Mask(board.Privacy{Programs: board.ProgramsHidden})
 	programs := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Program" }, cmp.Ignore())
-	if diff := cmp.Diff(b, masked, programs, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(board.Host{})); diff != "" {
+	if diff := cmp.Diff(b, masked, programs, cmpopts.EquateEmpty(),
+		cmpopts.IgnoreUnexported(board.Host{})); diff != "" {
 		t.Errorf("beside the programs (-shown +masked):\n%s", diff)
 	}
 }

@@ -262,7 +262,8 @@ func (m *merger) rows(h *Host, inv inventory.Host) {
 	}
 	h.repeated(places)
 	if m.more {
-		h.problem("host:limit", "more than "+itoa(maxPeople)+" users have processes here; the others count as unknown users")
+		h.problem("host:limit",
+			"more than "+itoa(maxPeople)+" users have processes here; the others count as unknown users")
 	}
 }
 

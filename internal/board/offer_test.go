@@ -28,7 +28,8 @@ func TestOffer(t *testing.T) {
 	}
 	book := func(host string, gpu, from, until int) booking.Booking {
 		bk := booking.Booking{
-			ID: fmt.Sprint(host, gpu, from), Host: host, Target: booking.Target{Index: gpu}, Name: "mira", From: at(from),
+			ID: fmt.Sprint(host, gpu, from), Host: host, Target: booking.Target{Index: gpu}, Name: "mira",
+			From: at(from),
 			Kind: booking.Reserved,
 		}
 		if until != 0 {
@@ -138,7 +139,8 @@ func TestJobs(t *testing.T) {
 			Person: person, Computes: alive,
 			Process: snapshot.Process{
 				Type: snapshot.Compute, Program: "train.py",
-				StartedAt: &snapshot.Time{Time: start.Add(time.Duration(hours) * time.Hour)}, UsedMemory: &mib, Alive: &alive,
+				StartedAt: &snapshot.Time{Time: start.Add(time.Duration(hours) * time.Hour)}, UsedMemory: &mib,
+				Alive: &alive,
 			},
 		}
 	}
@@ -153,7 +155,8 @@ func TestJobs(t *testing.T) {
 		{"somebody's who booked it", GPU{State: InUse, Booking: &Booking{Name: "kai"}}, "unknown 0 "},
 		{"two jobs of one", GPU{State: Busy, Processes: []Process{run("kai", 2, 1000, true), run("kai", 1, 500, true)}},
 			"kai 1000 12:00, kai 500 11:00"},
-		{"two people", GPU{State: Contested, Processes: []Process{run("kai", 2, 1000, true), run("mira", 1, 500, true)}},
+		{"two people",
+			GPU{State: Contested, Processes: []Process{run("kai", 2, 1000, true), run("mira", 1, 500, true)}},
 			"kai 1000 12:00, mira 500 11:00"},
 		{"one's own", GPU{State: Busy, Processes: []Process{run("elind", 2, 1000, true)}}, ""},
 		{"another's in one's own",
@@ -163,7 +166,8 @@ func TestJobs(t *testing.T) {
 			}, "kai 1000 12:00"},
 		{"a dead one", GPU{State: Stuck, Processes: []Process{run("kai", 2, 1000, false)}}, ""},
 		{"a dead one beside another's",
-			GPU{State: Busy, Processes: []Process{run("kai", 2, 1000, false), run("mira", 1, 500, true)}}, "mira 500 11:00"},
+			GPU{State: Busy, Processes: []Process{run("kai", 2, 1000, false), run("mira", 1, 500, true)}},
+			"mira 500 11:00"},
 		{"nobody knows whose", GPU{State: Busy, Reason: ReasonMemory}, "unknown 0 "},
 		{"nobody knows", GPU{State: Unknown}, "unknown"},
 		{"in use by the one who booked it", GPU{State: InUse, Booking: &Booking{Name: "eva"}}, ""},
@@ -218,7 +222,8 @@ func TestOffersAlike(t *testing.T) {
 		oneHost bool
 		want    string
 	}{
-		{2, false, "[b:1 b:2]"}, {3, false, "[b:1 b:2 a:0]"}, {3, true, "[b:0 b:1 b:2]"}, {4, false, "[b:0 b:1 b:2 a:0]"},
+		{2, false, "[b:1 b:2]"}, {3, false, "[b:1 b:2 a:0]"}, {3, true, "[b:0 b:1 b:2]"},
+		{4, false, "[b:0 b:1 b:2 a:0]"},
 	} {
 		w := Wish{GPUs: tt.gpus, OneHost: tt.oneHost, From: now, Until: now.Add(time.Hour)}
 		if got := fmt.Sprint(w.Offer(b, &booking.Calendar{}, now).Units); got != tt.want {

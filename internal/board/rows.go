@@ -256,7 +256,8 @@ func (k *Mark) lastAt() time.Time {
 // gpu is the card without readings.
 func (c *Card) gpu() snapshot.GPU {
 	return snapshot.GPU{Index: c.Index, Vendor: c.Vendor, UUID: c.UUID, PCIBusID: c.PCIBusID, Name: c.Name,
-		MemoryTotal: c.MemoryTotal, MIGMode: c.MIGMode, MIGDevices: slices.Clone(c.MIGDevices), Health: snapshot.HealthUnknown}
+		MemoryTotal: c.MemoryTotal, MIGMode: c.MIGMode, MIGDevices: slices.Clone(c.MIGDevices),
+		Health: snapshot.HealthUnknown}
 }
 
 // absent makes the row of a GPU that the driver does not list.

@@ -218,7 +218,8 @@ func TestUnlistedGPUKeepsLastSeen(t *testing.T) {
 		p.GPU, p.GPUInstanceID = 1, new(7)
 		s.GPUs[1].MemoryUsed = new(int64(9000))
 		s.GPUs[1].MIGMode, s.GPUs[1].MIGDevices = "enabled",
-			[]snapshot.MIGDevice{{UUID: "MIG-1", Profile: "1g.10gb", MemoryTotal: new(int64(9728)), MemoryUsed: new(int64(12))}}
+			[]snapshot.MIGDevice{{UUID: "MIG-1", Profile: "1g.10gb", MemoryTotal: new(int64(9728)),
+				MemoryUsed: new(int64(12))}}
 		s.Processes = []snapshot.Process{p}
 	}}
 	b := generations(t, []answer{busy,
@@ -290,7 +291,8 @@ func TestMissingIsReportedAfterAnAnswer(t *testing.T) {
 		{"cut", false, answer{cards: "AB-", inv: four, want: "0A:free 1B:free 2C:unknown 3D:unknown"}, ""},
 		{"not asked", false, answer{cards: "-", inv: four, want: "0A:unknown 1B:unknown 2C:unknown 3D:unknown"}, ""},
 		{"cut after a loss", true, answer{cards: "AB-", want: "0A:free 1B:free 2C:unknown 3D:lost"}, ""},
-		{"old", false, answer{cards: "ABC", silent: time.Hour, want: "0A:unknown 1B:unknown 2C:unknown 3D:unknown"}, ""},
+		{"old", false, answer{cards: "ABC", silent: time.Hour, want: "0A:unknown 1B:unknown 2C:unknown 3D:unknown"},
+			""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.next.after = 2 * time.Minute

@@ -176,7 +176,8 @@ func (m *merger) sites() (list []Site, problems []snapshot.Problem) {
 		}
 		fault := s.Judge(m.Now, m.set.ClockTolerance, 2*m.Interval) // what is read now is for the next generation
 		if s.State != Up && fault != "" {
-			problems = append(problems, snapshot.Problem{Code: "cluster:late", File: "cluster " + s.Name, Message: fault})
+			problems = append(problems,
+				snapshot.Problem{Code: "cluster:late", File: "cluster " + s.Name, Message: fault})
 		}
 		list = append(list, s)
 	}

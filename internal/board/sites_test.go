@@ -19,7 +19,8 @@ func saying(id string, all, free int, ago time.Duration, others ...string) *boar
 			Models: []board.Model{model}, Problems: 1,
 		}
 	}
-	s := &board.Summary{ID: id, GeneratedAt: now.Add(-ago), LateAt: now.Add(150*time.Second - ago), Own: sums(all, free)}
+	s := &board.Summary{ID: id, GeneratedAt: now.Add(-ago), LateAt: now.Add(150*time.Second - ago),
+		Own: sums(all, free)}
 	if len(others) > 0 {
 		s.Others = board.Others{Sums: sums(10*len(others), len(others)), IDs: others, Depth: 1}
 	}
@@ -94,8 +95,10 @@ cluster:late cluster ahead: its clock is 2 min ahead of ours`
 
 // TestSitesAreReadAGenerationLater: a board that is shown as it was read beside the last generation is not late for that.
 func TestSitesAreReadAGenerationLater(t *testing.T) {
-	for ago, want := range map[time.Duration]board.HostState{190 * time.Second: board.Up, 191 * time.Second: board.Stale} {
-		in := board.Input{Now: now, Interval: 20 * time.Second, Sites: []board.Site{{Name: "a", Summary: saying("a", 8, 1, ago)}}}
+	for ago, want := range map[time.Duration]board.HostState{190 * time.Second: board.Up,
+		191 * time.Second: board.Stale} {
+		in := board.Input{Now: now, Interval: 20 * time.Second,
+			Sites: []board.Site{{Name: "a", Summary: saying("a", 8, 1, ago)}}}
 		if b, _ := board.Merge(in); b.Sites[0].State != want {
 			t.Errorf("%s ago: %s", ago, b.Sites[0].State)
 		}
@@ -118,7 +121,8 @@ func TestSitesCountOnce(t *testing.T) {
 // TestNextOfAModel: the first of those that come free by their bookings, and all that do at the same time.
 func TestNextOfAModel(t *testing.T) {
 	b := board.Board{Hosts: []board.Host{{Name: "gpu01"}, {Name: "gpu02"}}}
-	for i, at := range []time.Time{now.Add(2 * time.Hour), now.Add(time.Hour), now.Add(time.Hour), {}, now.Add(time.Minute)} {
+	for i, at := range []time.Time{now.Add(2 * time.Hour), now.Add(time.Hour), now.Add(time.Hour), {},
+		now.Add(time.Minute)} {
 		g := board.GPU{State: board.Booked, FreeFrom: at}
 		g.Index, g.Name = i, "NVIDIA H100"
 		if i == 4 {
@@ -128,7 +132,8 @@ func TestNextOfAModel(t *testing.T) {
 	}
 	b.Count()
 	next := b.Models[0].Next
-	if len(b.Models) != 1 || next == nil || !next.At.Equal(now.Add(time.Hour)) || next.Count != 2 || next.Host != "gpu01" || next.GPU != 2 {
+	if len(b.Models) != 1 || next == nil || !next.At.Equal(now.Add(time.Hour)) || next.Count != 2 ||
+		next.Host != "gpu01" || next.GPU != 2 {
 		t.Errorf("next: %+v of %+v", next, b.Models)
 	}
 	if own := b.Hosts[1].Models[0].Next; own.Count != 1 || own.GPU != 1 {

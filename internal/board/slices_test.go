@@ -19,7 +19,8 @@ func sliced(n int) snapshot.GPU {
 	g.MIGMode, g.UtilizationGPU, g.MemoryUsed = "enabled", nil, nil
 	for i := range n {
 		g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{
-			Index: i, GPUInstanceID: new(i + 1), ComputeInstanceID: new(0), UUID: fmt.Sprintf("MIG-%d", i), Profile: "2g.10gb",
+			Index: i, GPUInstanceID: new(i + 1), ComputeInstanceID: new(0), UUID: fmt.Sprintf("MIG-%d", i),
+			Profile:     "2g.10gb",
 			MemoryTotal: new(int64(9984)), MemoryUsed: new(int64(12)),
 		})
 	}
@@ -73,14 +74,16 @@ func TestSlicesHaveStates(t *testing.T) {
 			slice(s, 1).MemoryUsed = new(int64(8000))
 			s.procs = []snapshot.Process{on(proc("root", snapshot.Graphics, 100), 2, 0)}
 		}, "stuck(unowned) free stuck(unowned)"},
-		{"one slice, and the mode is not told", func(s *scene) { s.gpu.MIGMode, s.gpu.MIGDevices = "", s.gpu.MIGDevices[:1] },
+		{"one slice, and the mode is not told",
+			func(s *scene) { s.gpu.MIGMode, s.gpu.MIGDevices = "", s.gpu.MIGDevices[:1] },
 			"free free"},
 		{"no instances, and lost", func(s *scene) { s.gpu.MIGDevices, s.gpu.Health = nil, snapshot.HealthLost },
 			"lost(lost)"},
 		{"full, and the processes not told", func(s *scene) {
 			slice(s, 1).MemoryUsed, s.gpu.ProcessesUnknown = new(int64(8000)), "N/A"
 		}, "busy(memory) unknown(unreadable) busy(memory)"},
-		{"memory not told", func(s *scene) { slice(s, 0).MemoryUsed = nil }, "unknown(unreadable) unknown(unreadable) free"},
+		{"memory not told", func(s *scene) { slice(s, 0).MemoryUsed = nil },
+			"unknown(unreadable) unknown(unreadable) free"},
 		{"a process without an instance",
 			func(s *scene) { s.procs = []snapshot.Process{proc("eva", snapshot.Compute, 7900)} },
 			"unknown(unreadable) unknown(unreadable) unknown(unreadable)"},
@@ -149,14 +152,17 @@ func TestComputeInstancesShareMemory(t *testing.T) {
 		{"the first works", 6012, []snapshot.Process{on(proc("eva", snapshot.Compute, 6000), 1, 0)}, "busy busy free"},
 		{"the second works", 6012, []snapshot.Process{on(proc("eva", snapshot.Compute, 6000), 1, 1)}, "busy free busy"},
 		{"both work", 9012,
-			[]snapshot.Process{on(proc("eva", snapshot.Compute, 6000), 1, 0), on(proc("jun", snapshot.Compute, 3000), 1, 1)},
+			[]snapshot.Process{on(proc("eva", snapshot.Compute, 6000), 1, 0),
+				on(proc("jun", snapshot.Compute, 3000), 1, 1)},
 			"busy busy busy"},
-		{"more is held than its processes hold", 9012, []snapshot.Process{on(proc("eva", snapshot.Compute, 6000), 1, 0)},
+		{"more is held than its processes hold", 9012,
+			[]snapshot.Process{on(proc("eva", snapshot.Compute, 6000), 1, 0)},
 			"busy busy unknown(shared)"},
 		{"a process does not tell its memory", 6012, []snapshot.Process{on(untold("eva"), 1, 0)},
 			"busy busy unknown(shared)"},
 		{"nobody is there", 6012, nil, "stuck(unowned) stuck(unowned) stuck(unowned)"},
-		{"its process is gone", 6012, []snapshot.Process{on(gone(6000), 1, 0)}, "stuck(dead) stuck(dead) stuck(unowned)"},
+		{"its process is gone", 6012, []snapshot.Process{on(gone(6000), 1, 0)},
+			"stuck(dead) stuck(dead) stuck(unowned)"},
 		{"the compute instance is not told", 6012, []snapshot.Process{half(proc("eva", snapshot.Compute, 6000))},
 			"busy(memory) busy(memory) busy(memory)"},
 	} {
@@ -197,7 +203,8 @@ func TestSlicesAreCounted(t *testing.T) {
 	h := &b.Hosts[0]
 	for _, totals := range []board.Totals{b.Totals, h.Totals} {
 		c := totals.Slices
-		if totals.GPUs.All != 0 || c.All != 3 || c.Free() != 1 || c.ByState[board.Busy] != 1 || c.ByState[board.Booked] != 1 {
+		if totals.GPUs.All != 0 || c.All != 3 || c.Free() != 1 || c.ByState[board.Busy] != 1 ||
+			c.ByState[board.Booked] != 1 {
 			t.Errorf("totals %+v", totals)
 		}
 	}
@@ -231,10 +238,12 @@ func TestSlicesAreCounted(t *testing.T) {
 	if g := h.GPUs[0]; !g.Since.IsZero() || g.Slices[0].Since.IsZero() || g.MIGDevices != nil {
 		t.Errorf("in use since %v, and its slice since %v; devices %v", g.Since, g.Slices[0].Since, g.MIGDevices)
 	}
-	if bk := b.Bookings[0]; !slices.Equal(bk.GPUs, []int{0}) || bk.Slice == nil || *bk.Slice != 2 || bk.UUID != "MIG-2" {
+	if bk := b.Bookings[0]; !slices.Equal(bk.GPUs, []int{0}) || bk.Slice == nil || *bk.Slice != 2 ||
+		bk.UUID != "MIG-2" {
 		t.Errorf("booking %+v", bk)
 	}
-	if p := h.GPUs[0].Slices[0].Processes; len(p) != 1 || *p[0].Share != 0.5 || len(h.GPUs[0].Slices[1].Processes) != 0 ||
+	if p := h.GPUs[0].Slices[0].Processes; len(p) != 1 || *p[0].Share != 0.5 ||
+		len(h.GPUs[0].Slices[1].Processes) != 0 ||
 		len(h.GPUs[0].Processes) != 1 {
 		t.Errorf("processes %+v", p)
 	}
@@ -244,7 +253,8 @@ func TestSlicesAreCounted(t *testing.T) {
 func TestUnplaced(t *testing.T) {
 	s := scene{gpu: sliced(2)}
 	s.procs = []snapshot.Process{on(proc("jun", snapshot.Compute, 9), 1, 0), on(proc("jun", snapshot.Compute, 8), 9, 0),
-		on(proc("jun", snapshot.Compute, 5), 1, 3), half(proc("eva", snapshot.Compute, 7)), proc("eva", snapshot.Compute, 6)}
+		on(proc("jun", snapshot.Compute, 5), 1, 3), half(proc("eva", snapshot.Compute, 7)),
+		proc("eva", snapshot.Compute, 6)}
 	_, g := s.row(t)
 	var left []int64
 	for _, p := range g.Unplaced() {
@@ -304,7 +314,8 @@ func TestSliceWithoutUUID(t *testing.T) {
 	}
 	b, marks := s.merge()
 	g := b.Hosts[0].GPUs[0]
-	if _, ok := g.Slices[1].Target(); ok || g.Slices[1].Label() != "0:1" || g.Slices[1].ShortName != "A100-SXM4-40GB MIG" {
+	if _, ok := g.Slices[1].Target(); ok || g.Slices[1].Label() != "0:1" ||
+		g.Slices[1].ShortName != "A100-SXM4-40GB MIG" {
 		t.Errorf("%+v", g.Slices[1])
 	}
 	if hasCode(b.Problems, "booking:unknown-gpu") {
@@ -351,7 +362,8 @@ func TestStateOfItsOwn(t *testing.T) {
 	}{
 		{board.Lost, board.ReasonLost, true}, {board.Drained, "", true}, {board.Unknown, board.ReasonStale, true},
 		{board.Unknown, board.ReasonUnasked, true},
-		{board.Unknown, board.ReasonNoSlices, true}, {board.Unknown, board.ReasonUnreadable, false}, {board.Busy, "", false},
+		{board.Unknown, board.ReasonNoSlices, true}, {board.Unknown, board.ReasonUnreadable, false},
+		{board.Busy, "", false},
 		{board.Free, "", false},
 	} {
 		if g := (board.GPU{State: c.state, Reason: c.reason}); g.OwnState() != c.own {
@@ -391,7 +403,8 @@ func TestMIGDeviceOf(t *testing.T) {
 		if got := snapshot.MIGDeviceOf(devices, &p); got != c.want {
 			t.Errorf("%d/%d is on %d, want %d", c.gi, c.ci, got, c.want)
 		}
-		if got := snapshot.MIGDeviceOf(devices[:2], &p); got != min(c.want, 1) && c.want < 2 || got >= 0 && c.want >= 2 {
+		if got := snapshot.MIGDeviceOf(devices[:2], &p); got != min(c.want, 1) && c.want < 2 || got >= 0 &&
+			c.want >= 2 {
 			t.Errorf("%d/%d is on %d of the first two, want %d", c.gi, c.ci, got, c.want)
 		}
 	}
@@ -417,12 +430,14 @@ func BenchmarkManyBookings(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			calendar := &booking.Calendar{}
 			for i := range 20_000 {
-				calendar.Bookings = append(calendar.Bookings, booking.Booking{ID: fmt.Sprint(i), Host: "atlas", Target: target(i),
-					Name: fmt.Sprint("user", i),
-					From: at.Add(-time.Duration(i%977) * time.Minute), Until: at.Add(time.Hour)})
+				calendar.Bookings = append(calendar.Bookings,
+					booking.Booking{ID: fmt.Sprint(i), Host: "atlas", Target: target(i),
+						Name: fmt.Sprint("user", i),
+						From: at.Add(-time.Duration(i%977) * time.Minute), Until: at.Add(time.Hour)})
 			}
 			in := board.Input{
-				Now: at, Hosts: []inventory.Host{{Name: "atlas"}}, Reports: map[string]board.Report{"atlas": {Snapshot: snap}},
+				Now: at, Hosts: []inventory.Host{{Name: "atlas"}},
+				Reports:  map[string]board.Report{"atlas": {Snapshot: snap}},
 				Calendar: calendar,
 			}
 			for b.Loop() {

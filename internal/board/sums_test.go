@@ -46,7 +46,8 @@ func TestFreeFromAndUntil(t *testing.T) {
 	}{
 		{"one", []booking.Booking{book(-1, 2)}, at(2), time.Time{}, false, true},
 		{"touching ones are one", []booking.Booking{book(-1, 2), book(2, 5)}, at(5), time.Time{}, true, false},
-		{"overlapping ones are one", []booking.Booking{book(-1, 4), book(2, 3), book(4, 6)}, at(6), time.Time{}, true, false},
+		{"overlapping ones are one", []booking.Booking{book(-1, 4), book(2, 3), book(4, 6)}, at(6), time.Time{}, true,
+			false},
 		{"a gap ends it", []booking.Booking{book(-1, 2), book(3, 5)}, at(2), time.Time{}, true, false},
 		{"open-ended never ends", []booking.Booking{book(-1, 0)}, time.Time{}, time.Time{}, false, true},
 		{"open-ended follows", []booking.Booking{book(-1, 2), book(1, 0)}, time.Time{}, time.Time{}, true, false},
@@ -71,7 +72,8 @@ func TestFreeFromAndUntil(t *testing.T) {
 
 func TestUsersShareByMemory(t *testing.T) {
 	s := scene{gpu: a100(), procs: []snapshot.Process{
-		proc("mira", snapshot.Compute, 30000), proc("tom", snapshot.Compute, 10000), proc("root", snapshot.Graphics, 50),
+		proc("mira", snapshot.Compute, 30000), proc("tom", snapshot.Compute, 10000),
+		proc("root", snapshot.Graphics, 50),
 		gone(10),
 	}, booked: []booking.Booking{by("mira", booking.Reserved)}}
 	s.procs[1].PID = 9
@@ -189,7 +191,8 @@ func TestBookingsOfAGPUAreBounded(t *testing.T) {
 		t.Errorf("booked by %s, %d others, and %d more", g.Booking.Name, len(g.Others), g.MoreOthers)
 	}
 	s.booked = append(s.booked, by("ops", booking.Maintenance))
-	if _, g := s.row(t); g.State != board.Drained || g.Booking.Name != "ops" || len(g.Others) != 16 || g.MoreOthers != 6 {
+	if _, g := s.row(t); g.State != board.Drained || g.Booking.Name != "ops" || len(g.Others) != 16 ||
+		g.MoreOthers != 6 {
 		t.Errorf("%s, booked by %s, %d others, and %d more", g.State, g.Booking.Name, len(g.Others), g.MoreOthers)
 	}
 }
@@ -233,10 +236,12 @@ func TestNoBookingIsStrayWhereTheAnswerWasCut(t *testing.T) {
 	ninth := by("eva", booking.Reserved)
 	ninth.Target.Index = 9
 	for _, full := range []bool{false, true} {
-		snap := &snapshot.Snapshot{CollectedAt: snapshot.Time{Time: now}, GPUs: []snapshot.GPU{a100()}, GPUsComplete: full}
+		snap := &snapshot.Snapshot{CollectedAt: snapshot.Time{Time: now}, GPUs: []snapshot.GPU{a100()},
+			GPUsComplete: full}
 		b, _ := board.Merge(board.Input{
-			Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Calendar: &booking.Calendar{Bookings: []booking.Booking{ninth}},
-			Reports: map[string]board.Report{"gpu01": {Snapshot: snap}},
+			Now: now, Hosts: []inventory.Host{{Name: "gpu01"}},
+			Calendar: &booking.Calendar{Bookings: []booking.Booking{ninth}},
+			Reports:  map[string]board.Report{"gpu01": {Snapshot: snap}},
 		})
 		if hasCode(b.Problems, "booking:unknown-gpu") != full {
 			t.Errorf("answered in full %v: problems %+v", full, b.Problems)
@@ -268,10 +273,11 @@ func TestBookingsAreSorted(t *testing.T) {
 }
 
 func TestOneBadHostLeavesTheOthersAlone(t *testing.T) {
-	in := board.Input{Now: now, Hosts: []inventory.Host{{Name: "good"}, {Name: "bad"}}, Reports: map[string]board.Report{
-		"good": {Snapshot: &snapshot.Snapshot{CollectedAt: snapshot.Time{Time: now}, GPUs: []snapshot.GPU{a100()}}},
-		"bad":  {Problems: []snapshot.Problem{{Code: "bad:parse", Message: "cut off"}}},
-	}}
+	in := board.Input{Now: now, Hosts: []inventory.Host{{Name: "good"}, {Name: "bad"}},
+		Reports: map[string]board.Report{
+			"good": {Snapshot: &snapshot.Snapshot{CollectedAt: snapshot.Time{Time: now}, GPUs: []snapshot.GPU{a100()}}},
+			"bad":  {Problems: []snapshot.Problem{{Code: "bad:parse", Message: "cut off"}}},
+		}}
 	b, _ := board.Merge(in)
 	alone, _ := board.Merge(board.Input{Now: now, Hosts: in.Hosts[:1], Reports: in.Reports})
 	if got, want := fmt.Sprintf("%+v", b.Hosts[1]), fmt.Sprintf("%+v", alone.Hosts[0]); b.Hosts[1].Name != "good" ||
@@ -300,9 +306,11 @@ func TestTotalsCountEveryGPUOnce(t *testing.T) {
 func TestLostCardIsNoModelOfItsOwn(t *testing.T) {
 	lost := a100()
 	lost.Index, lost.UUID, lost.Health, lost.MemoryTotal = 1, "GPU-2", snapshot.HealthLost, nil
-	b, _ := board.Merge(board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Reports: map[string]board.Report{
-		"gpu01": {Snapshot: &snapshot.Snapshot{CollectedAt: snapshot.Time{Time: now}, GPUs: []snapshot.GPU{a100(), lost}}},
-	}})
+	b, _ := board.Merge(
+		board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Reports: map[string]board.Report{
+			"gpu01": {Snapshot: &snapshot.Snapshot{CollectedAt: snapshot.Time{Time: now},
+				GPUs: []snapshot.GPU{a100(), lost}}},
+		}})
 	if m := b.Hosts[0].Models; len(m) != 1 || m[0].Total != 2 || m[0].Free != 1 || m[0].MemoryTotal == nil {
 		t.Errorf("models %+v, want one of two cards", m)
 	}
@@ -332,7 +340,8 @@ func TestModelsAreSorted(t *testing.T) {
 		return board.GPU{State: state, ShortName: name, GPU: snapshot.GPU{Name: name, MemoryTotal: new(gib << 10)}}
 	}
 	b := board.Board{Hosts: []board.Host{{GPUs: []board.GPU{
-		{State: board.Lost, Missing: true}, gpu("T4", 16, board.Busy), gpu("T4", 16, board.Free), gpu("L40", 48, board.Busy),
+		{State: board.Lost, Missing: true}, gpu("T4", 16, board.Busy), gpu("T4", 16, board.Free),
+		gpu("L40", 48, board.Busy),
 		gpu("A40", 48, board.Busy), gpu("A10", 24, board.Free), gpu("A10", 24, board.Free), gpu("H100", 80, board.Busy),
 	}}}}
 	b.Count()

@@ -41,7 +41,8 @@ func TestStaleAtTheLimit(t *testing.T) {
 }
 
 func TestStaleAfterTheConfiguredTime(t *testing.T) {
-	for age, want := range map[time.Duration]board.HostState{10 * time.Second: board.Up, 11 * time.Second: board.Stale} {
+	for age, want := range map[time.Duration]board.HostState{10 * time.Second: board.Up,
+		11 * time.Second: board.Stale} {
 		s := scene{gpu: a100(), age: age, setting: board.Settings{StaleAfter: 10 * time.Second}}
 		if h, _ := s.row(t); h.State != want {
 			t.Errorf("age %v: %s, want %s", age, h.State, want)
@@ -52,7 +53,8 @@ func TestStaleAfterTheConfiguredTime(t *testing.T) {
 func TestClockBehindIsReported(t *testing.T) {
 	h, _ := scene{gpu: a100(), age: time.Hour, seenAt: now.Add(-10 * time.Second)}.row(t)
 	if h.State != board.Stale || h.ClockOffset >= 0 || !hasCode(h.Problems, "clock:behind") {
-		t.Errorf("state %s, offset %v, problems %v; want stale, about -1h, clock:behind", h.State, h.ClockOffset, h.Problems)
+		t.Errorf("state %s, offset %v, problems %v; want stale, about -1h, clock:behind", h.State, h.ClockOffset,
+			h.Problems)
 	}
 }
 
@@ -90,7 +92,8 @@ func TestSinceCountsFromTheBooking(t *testing.T) {
 		state board.State
 		want  time.Time
 	}{
-		{"without a booking", scene{procs: []snapshot.Process{proc("eva", snapshot.Compute, 9000)}}, board.Busy, process},
+		{"without a booking", scene{procs: []snapshot.Process{proc("eva", snapshot.Compute, 9000)}}, board.Busy,
+			process},
 		{"with one",
 			scene{
 				procs:  []snapshot.Process{proc("eva", snapshot.Compute, 9000)},
@@ -121,7 +124,8 @@ func TestIdleNeedsAWindowAndAHolder(t *testing.T) {
 		begun.StartedAt = &snapshot.Time{Time: now.Add(-held)}
 		_, g := scene{gpu: a100(), recent: recent, procs: []snapshot.Process{begun}}.row(t)
 		if g.State != board.Busy || !g.IdleSince.IsZero() || len(g.Utilization) != 2 {
-			t.Errorf("%s for %v, idle since %v, %d steps of utilization", g.State, held, g.IdleSince, len(g.Utilization))
+			t.Errorf("%s for %v, idle since %v, %d steps of utilization", g.State, held, g.IdleSince,
+				len(g.Utilization))
 		}
 	}
 	_, g := scene{gpu: a100(), recent: recent, procs: []snapshot.Process{proc("sam", snapshot.Compute, 9000)}}.row(t)
@@ -148,7 +152,8 @@ func TestNoShow(t *testing.T) {
 	if _, g := s.row(t); !g.NoShow || !g.Since.Equal(now.Add(-3*time.Hour)) {
 		t.Errorf("no-show %v since %v, want one since 3 h", g.NoShow, g.Since)
 	}
-	s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": {State: board.Booked, Seen: now.Add(-3 * time.Hour)}}}
+	s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": {State: board.Booked,
+		Seen: now.Add(-3 * time.Hour)}}}
 	if _, g := s.row(t); !g.NoShow {
 		t.Error("seen booked and idle for three hours, and no no-show")
 	}
@@ -174,7 +179,8 @@ func TestNoShow(t *testing.T) {
 	if _, g := s.row(t); g.NoShow {
 		t.Error("a no-show at first sight: nobody knows what it did before")
 	}
-	s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": {State: board.InUse, Since: now.Add(-3 * time.Hour)}}}
+	s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": {State: board.InUse,
+		Since: now.Add(-3 * time.Hour)}}}
 	if _, g := s.row(t); g.NoShow || !g.Since.Equal(now) {
 		t.Errorf("no-show %v since %v, want none: it was in use a moment ago", g.NoShow, g.Since)
 	}
@@ -188,7 +194,8 @@ func TestMarksKeepSince(t *testing.T) {
 		t.Fatalf("mark %+v, want free, seen now, since nobody knows when", first)
 	}
 	s.marks = marks
-	if b, again := s.merge(); !b.Hosts[0].GPUs[0].Since.IsZero() || !reflect.DeepEqual(again.GPUs["gpu01/GPU-1"], first) {
+	if b, again := s.merge(); !b.Hosts[0].GPUs[0].Since.IsZero() ||
+		!reflect.DeepEqual(again.GPUs["gpu01/GPU-1"], first) {
 		t.Errorf("a second look made up when it began: %+v", again.GPUs["gpu01/GPU-1"])
 	}
 	s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": {
@@ -211,7 +218,8 @@ func TestMarksKeepSince(t *testing.T) {
 func TestClockAheadIsReported(t *testing.T) {
 	h, _ := scene{gpu: a100(), age: -time.Hour, seenAt: now.Add(-10 * time.Second)}.row(t)
 	if h.State != board.Stale || h.ClockOffset <= 0 || !hasCode(h.Problems, "clock:ahead") {
-		t.Errorf("state %s, offset %v, problems %v; want stale, about +1h, clock:ahead", h.State, h.ClockOffset, h.Problems)
+		t.Errorf("state %s, offset %v, problems %v; want stale, about +1h, clock:ahead", h.State, h.ClockOffset,
+			h.Problems)
 	}
 }
 
@@ -224,7 +232,8 @@ func TestStaleWithoutAnInterval(t *testing.T) {
 			CollectedAt: snapshot.TimeOf(now.Add(-age)), GPUs: []snapshot.GPU{a100()}, GPUsComplete: true,
 		}
 		b, _ := board.Merge(board.Input{
-			Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Reports: map[string]board.Report{"gpu01": {Snapshot: snap}},
+			Now: now, Hosts: []inventory.Host{{Name: "gpu01"}},
+			Reports: map[string]board.Report{"gpu01": {Snapshot: snap}},
 		})
 		if got := b.Hosts[0].State; got != want {
 			t.Errorf("%v old: %s, want %s", age, got, want)
@@ -233,7 +242,8 @@ func TestStaleWithoutAnInterval(t *testing.T) {
 }
 
 func TestDownAfterTheConfiguredTime(t *testing.T) {
-	for age, want := range map[time.Duration]board.HostState{time.Hour: board.Stale, time.Hour + time.Second: board.Down} {
+	for age, want := range map[time.Duration]board.HostState{time.Hour: board.Stale,
+		time.Hour + time.Second: board.Down} {
 		if h, _ := (scene{gpu: a100(), age: age, setting: board.Settings{DownAfter: time.Hour}}).row(t); h.State != want {
 			t.Errorf("%v old: %s, want %s", age, h.State, want)
 		}

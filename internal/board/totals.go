@@ -86,7 +86,8 @@ func models(hosts []Host) []Model {
 		if g.State == Free {
 			model.Free++
 		} else if !g.FreeFrom.IsZero() {
-			model.Next = model.Next.with(&Next{At: g.FreeFrom, Count: 1, Host: h.Name, GPU: g.Index, Slice: g.SliceIndex()})
+			model.Next = model.Next.with(
+				&Next{At: g.FreeFrom, Count: 1, Host: h.Name, GPU: g.Index, Slice: g.SliceIndex()})
 		}
 	}
 	list := make([]Model, 0, len(found))

@@ -64,7 +64,8 @@ func TestWhatCountsAsUse(t *testing.T) {
 		{"GTX 1070 Ti", 8192, 1021, 30, list(xorg, shows("ada", "gnome-shell", 900)), "", "", "busy: ada"},
 		{"RTX 4090", 24564, 1500, 30, list(xorg, shows("ada", "gnome-shell", 700), shows("kai", "kwin", 700)), "", "",
 			"busy: unknown"},
-		{"RTX 4090", 24564, 1500, 30, list(xorg, shows("ada", "gnome-shell", 700), shows("kai", "kwin", 700)), "", "ada",
+		{"RTX 4090", 24564, 1500, 30, list(xorg, shows("ada", "gnome-shell", 700), shows("kai", "kwin", 700)), "",
+			"ada",
 			"in-use: unknown"},
 		{"RTX 4090", 24564, 9100, 97, list(xorg, shows("eva", "CarlaUE4", 8900)), "", "", "busy: eva"},
 		{"RTX 4090", 24564, 9100, 97, list(xorg, shows("eva", "CarlaUE4", 8900)), "", "ada", "contested: eva"},
@@ -95,7 +96,8 @@ func TestWhatCountsAsUse(t *testing.T) {
 		{"RTX 4090", 24564, 150, 99, nil, hidden, "", "busy: unknown"},
 	} {
 		g := snapshot.GPU{
-			UUID: "GPU-1", Name: "NVIDIA " + tt.model, Health: snapshot.HealthOK, MemoryTotal: &tt.total, MemoryUsed: &tt.used,
+			UUID: "GPU-1", Name: "NVIDIA " + tt.model, Health: snapshot.HealthOK, MemoryTotal: &tt.total,
+			MemoryUsed: &tt.used,
 		}
 		if tt.utilization >= 0 {
 			g.UtilizationGPU = &tt.utilization

@@ -111,9 +111,10 @@ func TestTwoSlicesOfOneUUID(t *testing.T) {
 	g := a100()
 	g.MIGMode = "enabled"
 	for i, uuid := range []string{"MIG-1", "MIG-1", "MIG-2"} {
-		g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{Index: i, GPUInstanceID: new(i), ComputeInstanceID: new(0),
-			UUID:        uuid,
-			MemoryTotal: new(int64(4864)), MemoryUsed: new(int64(12))})
+		g.MIGDevices = append(g.MIGDevices,
+			snapshot.MIGDevice{Index: i, GPUInstanceID: new(i), ComputeInstanceID: new(0),
+				UUID:        uuid,
+				MemoryTotal: new(int64(4864)), MemoryUsed: new(int64(12))})
 	}
 	b, marks := scene{gpu: g}.merge()
 	var open []string
@@ -169,14 +170,17 @@ func TestOneCardUnderTwoHosts(t *testing.T) {
 		gpus  int
 		free  int
 	}{
-		{"a migration", []at{{"a", time.Hour, "AB"}, {"b", time.Second, "A"}}, "a:0 unknown at b, a:1 unknown, b:0 free", 2,
+		{"a migration", []at{{"a", time.Hour, "AB"}, {"b", time.Second, "A"}},
+			"a:0 unknown at b, a:1 unknown, b:0 free", 2,
 			1},
-		{"back again", []at{{"a", time.Second, "AB"}, {"b", time.Hour, "A"}}, "a:0 free, a:1 free, b:0 unknown at a", 2, 2},
+		{"back again", []at{{"a", time.Second, "AB"}, {"b", time.Hour, "A"}}, "a:0 free, a:1 free, b:0 unknown at a", 2,
+			2},
 		{"a clone", []at{{"a", 5 * time.Second, "A"}, {"b", time.Second, "A"}}, "a:0 unknown at b, b:0 free", 1, 1},
 		{"both silent", []at{{"a", time.Hour, "A"}, {"b", 2 * time.Hour, "A"}}, "a:0 unknown, b:0 unknown at a", 1, 0},
 		{"three", []at{{"a", 9 * time.Second, "A"}, {"b", time.Second, "A"}, {"c", 5 * time.Second, "A"}},
 			"a:0 unknown at b, b:0 free, c:0 unknown at b", 1, 1},
-		{"others", []at{{"a", time.Second, "AB"}, {"b", time.Second, "CD"}}, "a:0 free, a:1 free, b:0 free, b:1 free", 4, 4},
+		{"others", []at{{"a", time.Second, "AB"}, {"b", time.Second, "CD"}}, "a:0 free, a:1 free, b:0 free, b:1 free",
+			4, 4},
 	} {
 		in := board.Input{Now: now, Calendar: &booking.Calendar{}, Reports: map[string]board.Report{}}
 		for _, h := range c.hosts {
@@ -203,7 +207,8 @@ func TestOneCardUnderTwoHosts(t *testing.T) {
 		if b.Totals.GPUs.All != c.gpus || models != c.gpus || states != c.gpus || b.Totals.GPUs.Free() != c.free ||
 			len(b.FreeNow) != c.free || offered != c.free {
 			t.Errorf("%s: %d GPUs, %d by model, %d by state; %d free, %d listed, %d offered; want %d and %d",
-				c.name, b.Totals.GPUs.All, models, states, b.Totals.GPUs.Free(), len(b.FreeNow), offered, c.gpus, c.free)
+				c.name, b.Totals.GPUs.All, models, states, b.Totals.GPUs.Free(), len(b.FreeNow), offered, c.gpus,
+				c.free)
 		}
 		// Each host of a pair names the other.
 		for i := range b.Hosts {
@@ -229,7 +234,8 @@ func TestOneCardUnderTwoHosts(t *testing.T) {
 		in.Marks = marks
 		for host, r := range in.Reports {
 			if age := now.Sub(r.Snapshot.CollectedAt.Time); age < time.Minute {
-				_, in.Reports[host] = hostWith(host, 10*time.Second-age, strings.Repeat("A", min(1, len(r.Snapshot.GPUs))))
+				_, in.Reports[host] = hostWith(host, 10*time.Second-age,
+					strings.Repeat("A", min(1, len(r.Snapshot.GPUs))))
 			}
 		}
 		if c.name == "a clone" || c.name == "three" {
@@ -264,11 +270,13 @@ func TestBookingsOfACardUnderTwoHosts(t *testing.T) {
 		want   string
 	}{
 		{"old", gpu("", 0), booking.Reserved, "new:0 free, new:1 booked by eva, old:0 unknown at new, old:1 unknown"},
-		{"old", gpu("GPU-A", -1), booking.Reserved, "new:0 free, new:1 booked by eva, old:0 unknown at new, old:1 unknown"},
+		{"old", gpu("GPU-A", -1), booking.Reserved,
+			"new:0 free, new:1 booked by eva, old:0 unknown at new, old:1 unknown"},
 		{"old", gpu("", 1), booking.Reserved, "new:0 free, new:1 free, old:0 unknown at new, old:1 unknown"},
 		{"old", booking.Target{All: true}, booking.Reserved,
 			"new:0 free, new:1 booked by eva, old:0 unknown at new, old:1 unknown"},
-		{"old", gpu("", 0), booking.Maintenance, "new:0 free, new:1 maintenance by eva, old:0 unknown at new, old:1 unknown"},
+		{"old", gpu("", 0), booking.Maintenance,
+			"new:0 free, new:1 maintenance by eva, old:0 unknown at new, old:1 unknown"},
 		{"old", booking.Target{All: true}, booking.Maintenance,
 			"new:0 free, new:1 free, old:0 unknown at new, old:1 maintenance by eva"},
 		{"new", gpu("", 0), booking.Reserved, "new:0 booked by eva, new:1 free, old:0 unknown at new, old:1 unknown"},
@@ -349,8 +357,9 @@ func TestACardThatAHostNoLongerLists(t *testing.T) {
 func TestSlicesUnderTwoHosts(t *testing.T) {
 	slices := func(uuids ...string) (list []snapshot.MIGDevice) {
 		for i, uuid := range uuids {
-			list = append(list, snapshot.MIGDevice{Index: i, GPUInstanceID: new(i), ComputeInstanceID: new(0), UUID: uuid,
-				MemoryTotal: new(int64(4864)), MemoryUsed: new(int64(12))})
+			list = append(list,
+				snapshot.MIGDevice{Index: i, GPUInstanceID: new(i), ComputeInstanceID: new(0), UUID: uuid,
+					MemoryTotal: new(int64(4864)), MemoryUsed: new(int64(12))})
 		}
 		return list
 	}
@@ -358,7 +367,8 @@ func TestSlicesUnderTwoHosts(t *testing.T) {
 		a, b []snapshot.MIGDevice
 		want string
 	}{
-		{slices("MIG-1", "MIG-2"), slices("MIG-2"), "a:0 unknown, a:0:0 free, a:0:1 unknown at b, b:0 free, b:0:0 free"},
+		{slices("MIG-1", "MIG-2"), slices("MIG-2"),
+			"a:0 unknown, a:0:0 free, a:0:1 unknown at b, b:0 free, b:0:0 free"},
 		{slices("MIG-1", "MIG-2"), nil, "a:0 unknown, a:0:0 unknown at b, a:0:1 unknown at b, b:0 free"},
 		{nil, slices("MIG-1", "MIG-2"), "a:0 unknown at b, b:0 free, b:0:0 free, b:0:1 free"},
 	} {

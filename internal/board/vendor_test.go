@@ -15,8 +15,10 @@ import (
 // mi300x is an idle card whose processes are known.
 func mi300x(index int, uuid, bus string) snapshot.GPU {
 	return snapshot.GPU{
-		Index: index, Vendor: snapshot.AMD, UUID: uuid, PCIBusID: bus, Name: "AMD Instinct MI300X", Health: snapshot.HealthOK,
-		MemoryTotal: new(int64(196592)), MemoryUsed: new(int64(283)), Readings: snapshot.Readings{UtilizationGPU: new(0)},
+		Index: index, Vendor: snapshot.AMD, UUID: uuid, PCIBusID: bus, Name: "AMD Instinct MI300X",
+		Health:      snapshot.HealthOK,
+		MemoryTotal: new(int64(196592)), MemoryUsed: new(int64(283)),
+		Readings: snapshot.Readings{UtilizationGPU: new(0)},
 	}
 }
 
@@ -34,7 +36,8 @@ func TestProcessesDecideForOtherVendors(t *testing.T) {
 		{"idle", func(*scene) {}, board.Free, ""},
 		{"idle, and holds more than NVIDIA's", func(s *scene) { s.gpu.MemoryUsed = new(int64(3400)) }, board.Free, ""},
 		{"without utilization", func(s *scene) { s.gpu.UtilizationGPU = nil }, board.Free, ""},
-		{"processes unknown", func(s *scene) { s.gpu.ProcessesUnknown = "no permission" }, board.Unknown, board.ReasonUnreadable},
+		{"processes unknown", func(s *scene) { s.gpu.ProcessesUnknown = "no permission" }, board.Unknown,
+			board.ReasonUnreadable},
 		{"the same, and empty", func(s *scene) {
 			s.gpu.ProcessesUnknown, s.gpu.MemoryUsed = "no permission", new(int64(0))
 		}, board.Unknown, board.ReasonUnreadable},
@@ -45,8 +48,10 @@ func TestProcessesDecideForOtherVendors(t *testing.T) {
 		{"most of its memory in use by nobody", func(s *scene) { s.gpu.MemoryUsed = new(int64(150000)) }, board.Unknown,
 			board.ReasonUnreadable},
 		{"memory unknown", func(s *scene) { s.gpu.MemoryUsed = nil }, board.Unknown, board.ReasonUnreadable},
-		{"a process", func(s *scene) { s.procs = []snapshot.Process{proc("eva", snapshot.Compute, 0)} }, board.Busy, ""},
-		{"a process that is gone", func(s *scene) { s.procs = []snapshot.Process{gone} }, board.Unknown, board.ReasonUnreadable},
+		{"a process", func(s *scene) { s.procs = []snapshot.Process{proc("eva", snapshot.Compute, 0)} }, board.Busy,
+			""},
+		{"a process that is gone", func(s *scene) { s.procs = []snapshot.Process{gone} }, board.Unknown,
+			board.ReasonUnreadable},
 		{"an APU", func(s *scene) {
 			s.gpu.MemoryShared, s.gpu.MemoryTotal, s.gpu.MemoryUsed = true, new(int64(512)), new(int64(420))
 		}, board.Free, ""},
@@ -71,7 +76,8 @@ func TestPartitions(t *testing.T) {
 	card.PowerDraw = new(130.0)
 	for i := range 2 {
 		card.MIGDevices = append(card.MIGDevices, snapshot.MIGDevice{
-			Index: i, GPUInstanceID: new(i), Profile: "DPX NPS1", MemoryTotal: new(int64(98296)), MemoryUsed: new(int64(90000)),
+			Index: i, GPUInstanceID: new(i), Profile: "DPX NPS1", MemoryTotal: new(int64(98296)),
+			MemoryUsed: new(int64(90000)),
 		})
 	}
 	on := proc("eva", snapshot.Compute, 9000)
@@ -97,7 +103,8 @@ func TestPartitions(t *testing.T) {
 			if s.State != tt.want[i] || s.PowerDraw != nil || s.UtilizationGPU != nil {
 				t.Errorf("%s: partition %d is %s (%s), draws %v", tt.name, i, s.State, s.Reason, s.PowerDraw)
 			}
-			if s.ShortName != "MI300X DPX NPS1" || s.Name != "AMD Instinct MI300X DPX NPS1" || s.Vendor != snapshot.AMD {
+			if s.ShortName != "MI300X DPX NPS1" || s.Name != "AMD Instinct MI300X DPX NPS1" ||
+				s.Vendor != snapshot.AMD {
 				t.Errorf("a partition is a %q, %q of %q", s.ShortName, s.Name, s.Vendor)
 			}
 		}
@@ -107,9 +114,10 @@ func TestPartitions(t *testing.T) {
 // twoVendors is a host with cards of both, at a time.
 func twoVendors(at time.Time, gpus ...snapshot.GPU) board.Report {
 	return board.Report{Snapshot: &snapshot.Snapshot{
-		Host: "gpu01", CollectedAt: snapshot.TimeOf(at), IntervalSeconds: 20, DriverVersion: "570.86", GPUsComplete: true,
-		Tools: []snapshot.Tool{{Vendor: snapshot.AMD, Name: "amd-smi", Version: "26.2.0", Driver: "6.12.12"}},
-		GPUs:  gpus, Processes: []snapshot.Process{},
+		Host: "gpu01", CollectedAt: snapshot.TimeOf(at), IntervalSeconds: 20, DriverVersion: "570.86",
+		GPUsComplete: true,
+		Tools:        []snapshot.Tool{{Vendor: snapshot.AMD, Name: "amd-smi", Version: "26.2.0", Driver: "6.12.12"}},
+		GPUs:         gpus, Processes: []snapshot.Process{},
 	}}
 }
 
@@ -184,7 +192,8 @@ func TestTwoVendors(t *testing.T) {
 	if found := (&board.Request{Model: "mi300x"}).Choose(b, func(string) bool { return false }); len(found) != 2 {
 		t.Errorf("of the model mi300x there are %d", len(found))
 	}
-	if masked := b.Mask(board.Privacy{Users: board.UsersNone}).Hosts[0]; masked.GPUs[1].Vendor != snapshot.AMD || len(masked.Tools) != 1 {
+	if masked := b.Mask(board.Privacy{Users: board.UsersNone}).Hosts[0]; masked.GPUs[1].Vendor != snapshot.AMD ||
+		len(masked.Tools) != 1 {
 		t.Errorf("a masked site says %q, %v", masked.GPUs[1].Vendor, masked.Tools)
 	}
 }

@@ -16,7 +16,8 @@ import (
 func unknownOwners(p snapshot.Process) []snapshot.Process {
 	var list []snapshot.Process
 	for _, of := range []snapshot.Process{
-		{}, {User: "root"}, {User: "root", UID: new(int64(0))}, {User: "root", UID: new(int64(0)), Container: "a1b2c3d4"},
+		{}, {User: "root"}, {User: "root", UID: new(int64(0))},
+		{User: "root", UID: new(int64(0)), Container: "a1b2c3d4"},
 		{User: "100999"}, {User: "100999", UID: new(int64(100999))},
 		{User: "100999", UID: new(int64(100999)), Container: "a1b2c3d4"},
 		{User: "munge", UID: new(int64(998))}, {User: "ci", UID: new(int64(1500))}, {UID: new(int64(1500))},
@@ -30,7 +31,8 @@ func unknownOwners(p snapshot.Process) []snapshot.Process {
 // Whoever owns a process, no GPU becomes contested when that is not known.
 func TestNoUnknownUserContests(t *testing.T) {
 	kinds := []snapshot.Process{
-		proc("ada", snapshot.Compute, 3000), proc("kai", snapshot.Compute, 3000), proc("kai", snapshot.ComputeGraphics, 3000),
+		proc("ada", snapshot.Compute, 3000), proc("kai", snapshot.Compute, 3000),
+		proc("kai", snapshot.ComputeGraphics, 3000),
 		proc("gdm", snapshot.Graphics, 300), gone(3000),
 	}
 	contested := 0
@@ -41,7 +43,8 @@ func TestNoUnknownUserContests(t *testing.T) {
 					gpu := a100()
 					gpu.MemoryUsed, gpu.UtilizationGPU = new(int64(6000)), nil
 					_, row := scene{
-						gpu: gpu, procs: procs, booked: booked, setting: board.Settings{ServiceAccounts: []string{"ci"}},
+						gpu: gpu, procs: procs, booked: booked,
+						setting: board.Settings{ServiceAccounts: []string{"ci"}},
 					}.row(t)
 					return row.State
 				}
@@ -51,7 +54,8 @@ func TestNoUnknownUserContests(t *testing.T) {
 				}
 				for _, unknown := range unknownOwners(first) {
 					if after := state(unknown, second); after == board.Contested && before != board.Contested {
-						t.Errorf("%v: %s and %s are %s, and with %+v contested", booked, first.User, second.User, before, unknown)
+						t.Errorf("%v: %s and %s are %s, and with %+v contested", booked, first.User, second.User,
+							before, unknown)
 					}
 					for _, too := range unknownOwners(second) {
 						if after := state(unknown, too); after == board.Contested {
@@ -70,7 +74,8 @@ func TestNoUnknownUserContests(t *testing.T) {
 // Somebody unknown is no reason to offer a GPU, and in nobody's sums.
 func TestUnknownUsers(t *testing.T) {
 	for _, unknown := range unknownOwners(proc("", snapshot.Compute, 3000)) {
-		s := scene{gpu: a100(), procs: []snapshot.Process{unknown}, setting: board.Settings{ServiceAccounts: []string{"ci"}}}
+		s := scene{gpu: a100(), procs: []snapshot.Process{unknown},
+			setting: board.Settings{ServiceAccounts: []string{"ci"}}}
 		b, _ := s.merge()
 		g := &b.Hosts[0].GPUs[0]
 		if g.State != board.Busy || len(g.Users()) > 0 || len(g.Unknown()) != 1 || len(b.Users) > 0 {
@@ -110,11 +115,14 @@ func TestWhoIsOnAGPU(t *testing.T) {
 			"unknown (root in container a1b2c3d4)", "", "root root ada"},
 		{"somebody whose name is cut", []snapshot.Process{proc("averyver+", snapshot.Compute, 1)}, board.Busy, "",
 			"unknown (averyver+)", "", "averyver+"},
-		{"somebody whose cut name the aliases know", []snapshot.Process{proc("elonglon+", snapshot.Compute, 1)}, board.Busy,
+		{"somebody whose cut name the aliases know", []snapshot.Process{proc("elonglon+", snapshot.Compute, 1)},
+			board.Busy,
 			"elonglonger", "", "", "elonglon+"},
-		{"somebody who is gone", []snapshot.Process{zombie, gone(400), proc("gdm", snapshot.Graphics, 100)}, board.Stuck, "",
+		{"somebody who is gone", []snapshot.Process{zombie, gone(400), proc("gdm", snapshot.Graphics, 100)},
+			board.Stuck, "",
 			"", "kai unknown", ""},
-		{"one alive beside one who is gone", []snapshot.Process{zombie, proc("ada", snapshot.Compute, 1)}, board.Busy, "ada",
+		{"one alive beside one who is gone", []snapshot.Process{zombie, proc("ada", snapshot.Compute, 1)}, board.Busy,
+			"ada",
 			"", "", "ada"},
 	} {
 		gpu := a100()
@@ -177,8 +185,9 @@ func TestJobsOfUnknownUsers(t *testing.T) {
 	container.Container = "a1b2c3d4"
 	set := board.Settings{ServiceAccounts: []string{"ci"}}
 	b, _ := scene{
-		gpu:     a100(),
-		procs:   []snapshot.Process{proc("ci", snapshot.Compute, 500), container, proc("100999", snapshot.Compute, 400)},
+		gpu: a100(),
+		procs: []snapshot.Process{proc("ci", snapshot.Compute, 500), container,
+			proc("100999", snapshot.Compute, 400)},
 		setting: set,
 	}.merge()
 	jobs := func(login string) (who []string) {

@@ -116,7 +116,9 @@ func ParseAliases(data []byte) (Aliases, []snapshot.Problem) {
 				continue
 			}
 			if old, taken := aliases[key]; taken && old != canonical {
-				problem(i+1, fmt.Sprintf("%s was %s in line %d and is %s from here on: delete one of the lines", quote(name), quote(old), where[key], quote(canonical)))
+				problem(i+1,
+					fmt.Sprintf("%s was %s in line %d and is %s from here on: delete one of the lines", quote(name),
+						quote(old), where[key], quote(canonical)))
 			}
 			aliases[key], where[key] = canonical, i+1
 		}
@@ -157,7 +159,8 @@ func ParseTeams(data []byte) (map[string][]string, []snapshot.Problem) {
 			problems.add("booking:team", i+1, "a team is @name: member, member")
 			continue
 		case teams[name] == nil && len(teams) == maxTeams || members > maxAliases:
-			problems.add("booking:team", i+1, fmt.Sprintf("more than %d teams or %d members: those from here on do not count", maxTeams, maxAliases))
+			problems.add("booking:team", i+1,
+				fmt.Sprintf("more than %d teams or %d members: those from here on do not count", maxTeams, maxAliases))
 			return teams, problems
 		}
 		for _, member := range list {
@@ -257,7 +260,8 @@ func contactIn(columns, fields []string) (login string, c Contact, err error) {
 			c.Mail = value
 		case column == "chat":
 			c.Chat = strings.TrimPrefix(value, "@")
-			if !chatName().MatchString(c.Chat) || slices.Contains([]string{"all", "channel", "everyone", "here", "room"}, c.Chat) {
+			if !chatName().MatchString(c.Chat) ||
+				slices.Contains([]string{"all", "channel", "everyone", "here", "room"}, c.Chat) {
 				return "", c, fmt.Errorf("%s is not the name of one person in a chat", quote(value))
 			}
 		case column == "":

@@ -146,7 +146,8 @@ func (f *File) archive(old []Booking) error {
 	case missing == 0:
 		return nil
 	case len(next) > MaxFileBytes:
-		return fmt.Errorf("writing %s: it would grow beyond %d KiB: give it another name first", archiveName, MaxFileBytes>>10)
+		return fmt.Errorf("writing %s: it would grow beyond %d KiB: give it another name first", archiveName,
+			MaxFileBytes>>10)
 	}
 	if err := f.stageAs(path, next, time.Time{}); err != nil {
 		return fmt.Errorf("writing %s: %w", archiveName, err)

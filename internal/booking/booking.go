@@ -63,7 +63,8 @@ type JSON struct {
 
 // JSON returns the booking as commands print it.
 func (b Booking) JSON() JSON {
-	return JSON{b.ID, b.Host, b.Target.String(), b.Name, jsonTime(b.From), jsonTime(b.Until), b.Comment, string(b.Kind), b.By, b.Forced}
+	return JSON{b.ID, b.Host, b.Target.String(), b.Name, jsonTime(b.From), jsonTime(b.Until), b.Comment, string(b.Kind),
+		b.By, b.Forced}
 }
 
 // jsonTime is a time in UTC; nil for the zero time.

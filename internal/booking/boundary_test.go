@@ -74,7 +74,8 @@ func TestReleaseKeepsCommentsAndBytes(t *testing.T) {
 	zone := inParis(t)
 	now := at(t, friday)
 	for _, tc := range []struct{ name, in, want string }{
-		{"a comment before the comma", `{"a": [[{"name": "x"} /* c */, {"name": "y", "from": "2027-01-01", "id": "y"}]]}`,
+		{"a comment before the comma",
+			`{"a": [[{"name": "x"} /* c */, {"name": "y", "from": "2027-01-01", "id": "y"}]]}`,
 			`{"a": [[{"name": "x"} /* c */]]}`},
 		{"a trailing comma", `{"a": [[{"name": "x"}, {"name": "y", "from": "2027-01-01", "id": "y"},]]}`,
 			`{"a": [[{"name": "x"},]]}`},
@@ -317,7 +318,8 @@ func TestDamageFreesNothing(t *testing.T) {
 						damaged := before + text[:i] + with + text[i+1:] + behind
 						cal := load(damaged)
 						if what := freed(cal); what != "" {
-							t.Errorf("%s with %q at %d: %s\n%s\n%s", what, with, i, briefs(cal, zone), problems(cal.Problems), damaged)
+							t.Errorf("%s with %q at %d: %s\n%s\n%s", what, with, i, briefs(cal, zone),
+								problems(cal.Problems), damaged)
 						}
 						if one := len(cal.Problems); one > 1+len(good.Problems) {
 							t.Errorf("%d messages with %q at %d: %s\n%s", one, with, i, problems(cal.Problems), damaged)
@@ -347,7 +349,8 @@ func TestProblemOfTheFirstGPU(t *testing.T) {
 }
 
 func TestToUTF8(t *testing.T) {
-	for in, want := range map[string]string{`{"a": "Zoë"}`: `{"a": "Zoë"}`, "{\"a\": \"Zo\xeb\"}": `{"a": "Zoë"}`, "": "",
+	for in, want := range map[string]string{`{"a": "Zoë"}`: `{"a": "Zoë"}`, "{\"a\": \"Zo\xeb\"}": `{"a": "Zoë"}`,
+		"":              "",
 		"\xff\xfe{\x00": "\xff\xfe{\x00"} {
 		if got := booking.ToUTF8([]byte(in)); got != want {
 			t.Errorf("%q: %q", in, got)
@@ -358,7 +361,8 @@ func TestToUTF8(t *testing.T) {
 // Texts are decoded as JSON says, with and without escapes.
 func TestTextsAreDecoded(t *testing.T) {
 	for literal, want := range map[string]string{
-		`"mira"`: "mira", `"Jürgen"`: "Jürgen", `"a\"b"`: `a"b`, `"\u00e4"`: "ä", "\"\xff\"": "ÿ", `"a\\"`: `a\`, `"\/"`: "/",
+		`"mira"`: "mira", `"Jürgen"`: "Jürgen", `"a\"b"`: `a"b`, `"\u00e4"`: "ä", "\"\xff\"": "ÿ", `"a\\"`: `a\`,
+		`"\/"`: "/",
 	} {
 		c := parsed(t, `{"a": [{"name": `+literal+`}]}`)
 		if len(c.Bookings) != 1 || c.Bookings[0].Written != want || len(c.Problems) > 0 {

@@ -87,7 +87,8 @@ func Check(cal *Calendar, fleet Fleet, now time.Time) []snapshot.Problem {
 			}
 			p.GPU = new(b.Target.Index)
 			p.Code = "booking:unknown-gpu"
-			p.Message = fmt.Sprintf("%s books GPU %d of %s, which has %d, counted from 0", quote(b.Written), b.Target.Index, quote(b.Host), host.GPUs)
+			p.Message = fmt.Sprintf("%s books GPU %d of %s, which has %d, counted from 0", quote(b.Written),
+				b.Target.Index, quote(b.Host), host.GPUs)
 		}
 		if problems = append(problems, p); len(problems) == MaxProblems {
 			break

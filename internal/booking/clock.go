@@ -71,7 +71,8 @@ func resolve(d date, w wall, zone *time.Location, abbreviation string, end bool)
 		}
 		if len(found) > 0 {
 			name, _ := found[0].Zone()
-			return time.Time{}, "", fmt.Errorf("the zone is %s at that time, not %s: leave it out, or write an offset like +01:00", name, abbreviation)
+			return time.Time{}, "", fmt.Errorf(
+				"the zone is %s at that time, not %s: leave it out, or write an offset like +01:00", name, abbreviation)
 		}
 	}
 	switch len(found) {
@@ -89,7 +90,8 @@ func resolve(d date, w wall, zone *time.Location, abbreviation string, end bool)
 	}
 	first, _ := found[0].Zone()
 	second, _ := found[1].Zone()
-	return chosen, fmt.Sprintf("%s %s occurs twice in %s, because clocks go back then (%s, then %s): the %s counts; write the zone after it to choose",
+	return chosen, fmt.Sprintf(
+		"%s %s occurs twice in %s, because clocks go back then (%s, then %s): the %s counts; write the zone after it to choose",
 		d, w, zone, first, second, which), nil
 }
 

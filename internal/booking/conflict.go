@@ -66,14 +66,18 @@ func (l Limits) Check(cal *Calendar, wanted []Booking, now time.Time, fleet Flee
 		case w.Kind == Maintenance:
 			continue
 		case l.MaxDuration > 0 && w.Until.IsZero():
-			return fmt.Errorf("a booking without an end is not allowed here: it may last %s at most", Length(l.MaxDuration))
+			return fmt.Errorf("a booking without an end is not allowed here: it may last %s at most",
+				Length(l.MaxDuration))
 		case l.MaxDuration > 0 && calendarLonger(from, w.Until, l.MaxDuration):
-			return fmt.Errorf("the booking would last %s; the limit is %s", Length(w.Until.Sub(from)), Length(l.MaxDuration))
+			return fmt.Errorf("the booking would last %s; the limit is %s", Length(w.Until.Sub(from)),
+				Length(l.MaxDuration))
 		case l.MaxAhead > 0 && from.Sub(now) > l.MaxAhead:
-			return fmt.Errorf("the booking would begin in %s; the limit is %s ahead", Length(from.Sub(now)), Length(l.MaxAhead))
+			return fmt.Errorf("the booking would begin in %s; the limit is %s ahead", Length(from.Sub(now)),
+				Length(l.MaxAhead))
 		}
 		if n := mostAtOnce(cal, wanted, w, now, fleet); l.MaxGPUs > 0 && n > l.MaxGPUs {
-			return fmt.Errorf("%s would have booked %d GPUs at the same time; the limit is %d", quote(w.Name), n, l.MaxGPUs)
+			return fmt.Errorf("%s would have booked %d GPUs at the same time; the limit is %d", quote(w.Name), n,
+				l.MaxGPUs)
 		}
 	}
 	return nil
@@ -95,7 +99,8 @@ func mostAtOnce(cal *Calendar, wanted []Booking, w Booking, now time.Time, fleet
 	seen := map[string]bool{}
 	for _, list := range [][]Booking{wanted, cal.Bookings} {
 		for _, b := range list {
-			if b.Kind == Maintenance || !samePerson(b, w) || !sameTime(b, w) || b.OverAt(now) || b.ID != "" && seen[b.ID] {
+			if b.Kind == Maintenance || !samePerson(b, w) || !sameTime(b, w) || b.OverAt(now) || b.ID != "" &&
+				seen[b.ID] {
 				continue
 			}
 			seen[b.ID] = b.ID != ""

@@ -48,7 +48,8 @@ func decode(data []byte) (*document, error) {
 	case utf8.Valid(body):
 		d.text = string(body)
 	case d.bom:
-		return nil, errors.New("the file is not valid UTF-8, although it begins with the byte order mark of UTF-8: save it as UTF-8 again")
+		return nil, errors.New(
+			"the file is not valid UTF-8, although it begins with the byte order mark of UTF-8: save it as UTF-8 again")
 	default:
 		d.windows1252 = true
 		var b strings.Builder
@@ -103,7 +104,8 @@ func (d *document) encode(text []byte) ([]byte, error) {
 type EncodingError struct{ Rune rune }
 
 func (e *EncodingError) Error() string {
-	return fmt.Sprintf("the file is in Windows-1252 (Latin-1), which has no %q: convert the file to UTF-8 first, or write it another way", e.Rune)
+	return fmt.Sprintf(
+		"the file is in Windows-1252 (Latin-1), which has no %q: convert the file to UTF-8 first, or write it another way", e.Rune)
 }
 
 // ToUTF8 returns the file in UTF-8. One that is in UTF-8 already, or is no text, is returned as it is.
@@ -140,7 +142,8 @@ func (e *syntaxError) Error() string { return e.message }
 // parse makes the tree. After a [*syntaxError] it has the values that end before the mistake.
 func (d *document) parse() error {
 	if open, _ := openAt(d.text, len(d.text), nil); len(open) > snapshot.MaxDepth {
-		return &syntaxError{open[snapshot.MaxDepth], fmt.Sprintf("brackets are nested more than %d deep here", snapshot.MaxDepth)}
+		return &syntaxError{open[snapshot.MaxDepth],
+			fmt.Sprintf("brackets are nested more than %d deep here", snapshot.MaxDepth)}
 	}
 	if strings.Count(d.text, ",") > maxValues {
 		return &syntaxError{0, "the file has too many values"}
@@ -299,11 +302,14 @@ func (d *document) explain(err error) *syntaxError {
 		return &syntaxError{unclosed, fmt.Sprintf("this %c is not closed before line %d, "+
 			"which is not indented as a part of it: its closing bracket is missing", d.text[unclosed], outside)}
 	case rest == "" && opened >= 0:
-		return &syntaxError{opened, fmt.Sprintf("this %s is never closed: a %s is missing, or the file was saved by half", bracket, closing)}
-	case first == '"' && hujsonSays("invalid literal") && strings.Contains(rest[:1+strings.IndexByte(rest[1:], '"')], "\n"):
+		return &syntaxError{opened,
+			fmt.Sprintf("this %s is never closed: a %s is missing, or the file was saved by half", bracket, closing)}
+	case first == '"' && hujsonSays("invalid literal") &&
+		strings.Contains(rest[:1+strings.IndexByte(rest[1:], '"')], "\n"):
 		return &syntaxError{off, quoteMissing}
 	case first == '"' && hujsonSays("invalid literal"):
-		return &syntaxError{off, `this text contains a tab, a control character or a single backslash: write a space, or \\`}
+		return &syntaxError{off,
+			`this text contains a tab, a control character or a single backslash: write a space, or \\`}
 	case strings.HasPrefix(rest, "/*"):
 		return &syntaxError{off, "this comment is never closed: write */ where it ends"}
 	case first == '#':
@@ -311,15 +317,21 @@ func (d *document) explain(err error) *syntaxError {
 	case strings.ContainsRune("'“”„‘’«»", first):
 		return &syntaxError{off, `write straight double quotes " here`}
 	case hujsonSays("after top-level value"):
-		return &syntaxError{off, "there is more text after the end of the bookings: everything belongs inside one pair of braces { }; look for a brace too many above"}
+		return &syntaxError{off,
+			"there is more text after the end of the bookings: everything belongs inside one pair of braces { }; look for a brace too many above"}
 	case (first == '}' || first == ']') && string(first) != closing:
-		return &syntaxError{off, fmt.Sprintf("the %s opened at %s has to be closed with %s before this %c", bracket, at(opened), closing, first)}
+		return &syntaxError{off,
+			fmt.Sprintf("the %s opened at %s has to be closed with %s before this %c", bracket, at(opened), closing,
+				first)}
 	case first == '}' || first == ']':
 		return &syntaxError{before, "a value is missing here"}
 	case first == '{' && hujsonSays("start of object name"):
-		return &syntaxError{off, fmt.Sprintf("the { opened at %s is not closed before this one: put a } in front, or a name and a colon", at(opened))}
+		return &syntaxError{off,
+			fmt.Sprintf("the { opened at %s is not closed before this one: put a } in front, or a name and a colon",
+				at(opened))}
 	case first == ':' && bracket == "[":
-		return &syntaxError{off, fmt.Sprintf("the [ opened at %s is not closed before this name: put a ] in front of it", at(opened))}
+		return &syntaxError{off,
+			fmt.Sprintf("the [ opened at %s is not closed before this name: put a ] in front of it", at(opened))}
 	case hujsonSays("after object name"):
 		return &syntaxError{before, "a colon and a value are missing after this name"}
 	case hujsonSays("expecting ','") && unicode.IsLetter(first) && strings.HasSuffix(d.text[:before], `"`):

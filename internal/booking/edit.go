@@ -141,7 +141,8 @@ func valid(b *Booking) error {
 		what  string
 		text  *string
 		limit int
-	}{{"name", &b.Name, MaxNameBytes}, {"comment", &b.Comment, MaxCommentBytes}, {"by", &b.By, MaxNameBytes}, {"id", &b.ID, MaxIDBytes}} {
+	}{{"name", &b.Name, MaxNameBytes}, {"comment", &b.Comment, MaxCommentBytes}, {"by", &b.By, MaxNameBytes}, {"id",
+		&b.ID, MaxIDBytes}} {
 		*f.text = snapshot.Text(strings.TrimSpace(*f.text), 6*len(*f.text)+16)
 		if len(*f.text) > f.limit {
 			return fmt.Errorf("%w: its %s is %d bytes long; the limit is %d", ErrInvalid, f.what, len(*f.text), f.limit)
@@ -308,7 +309,8 @@ func (r *reading) pack() ([]byte, *reading, error) {
 		return nil, nil, err
 	}
 	if len(out) > MaxFileBytes {
-		return nil, nil, fmt.Errorf("%w: the file would grow beyond %d KiB: prune old bookings first", ErrInvalid, MaxFileBytes>>10)
+		return nil, nil, fmt.Errorf("%w: the file would grow beyond %d KiB: prune old bookings first", ErrInvalid,
+			MaxFileBytes>>10)
 	}
 	after := read(r.name, out, r.zone, r.opts)
 	if after.cal.Broken {

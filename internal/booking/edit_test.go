@@ -68,11 +68,13 @@ func TestAdd(t *testing.T) {
 			booking.Booking{Host: "a", Target: booking.Target{All: true, Index: -1}, Name: "x"},
 			"{\"a\": {\"0\": {\"name\": \"y\"}, // y\n \"1\": {}, \"*\": { \"name\": \"x\" }}}"},
 		{"empty list that needs keys", "{\"a\": []}",
-			booking.Booking{Host: "a", Target: booking.Target{UUID: "GPU-000000ab-0000-4000-8000-000000000000", Index: -1},
-				Name: "x"},
+			booking.Booking{Host: "a",
+				Target: booking.Target{UUID: "GPU-000000ab-0000-4000-8000-000000000000", Index: -1},
+				Name:   "x"},
 			"{\"a\": {\n  \"GPU-000000ab-0000-4000-8000-000000000000\": {\n    \"name\": \"x\"\n  }\n}}"},
 		{"all fields", `{"a": [{"name": "y"}]}`,
-			booking.Booking{Host: "a", Target: booking.Target{Index: 1}, Name: `x "q"`, From: at(t, "2026-11-30 08:00:07"),
+			booking.Booking{Host: "a", Target: booking.Target{Index: 1}, Name: `x "q"`,
+				From:  at(t, "2026-11-30 08:00:07"),
 				Until: until, Comment: `<a\b>`, Kind: booking.Maintenance, By: "z", ID: "i", Forced: true},
 			`{"a": [{"name": "y"}, { "name": "x \"q\"", "from": "2026-11-30 08:00:07", "date": "2026-12-01 10:00", "comment": ` +
 				`"<a\\b>", "kind": "maintenance", "by": "z", "id": "i", "forced": true }]}`},
@@ -140,7 +142,8 @@ func TestAddRefuses(t *testing.T) {
 		{"a long comment", `{}`, booking.Booking{Host: "a", Name: "x", Comment: strings.Repeat("c", 2001)},
 			booking.ErrInvalid, "2001 bytes"},
 		{"an id that is taken", `{"a": [{"name": "y", "id": "i"}]}`,
-			booking.Booking{Host: "a", Target: booking.Target{Index: 1}, Name: "x", ID: "i"}, booking.ErrInvalid, "taken"},
+			booking.Booking{Host: "a", Target: booking.Target{Index: 1}, Name: "x", ID: "i"}, booking.ErrInvalid,
+			"taken"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, _, err := booking.Add([]byte(tc.in), inParis(t), tc.b)
@@ -298,7 +301,8 @@ func editKeeps(t testing.TB, before []byte, b booking.Booking) []byte {
 
 func TestEditsKeepEverythingElse(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		ws := rapid.SampledFrom([]string{"", " ", "\n", "\n\t", "\r\n  ", " // c é\n", " /* d\n */ ", "\n    // e\n    "})
+		ws := rapid.SampledFrom(
+			[]string{"", " ", "\n", "\n\t", "\r\n  ", " // c é\n", " /* d\n */ ", "\n    // e\n    "})
 		space := func() string { return ws.Draw(rt, "space") }
 		name := rapid.SampledFrom([]string{"x", "y", "Zoë", "a b", `q\"`})
 		serial := 0
@@ -312,7 +316,8 @@ func TestEditsKeepEverythingElse(t *testing.T) {
 			case 2:
 				return fmt.Sprintf(`{"name":%s"%s","date":"2018-0%d-01",}`, space(), name.Draw(rt, "name"), serial%9+1)
 			}
-			return fmt.Sprintf(`{"name":"%s", "from": "2026-11-01", "date": "2026-12-01 %02d:00"%s}`, name.Draw(rt, "name"),
+			return fmt.Sprintf(`{"name":"%s", "from": "2026-11-01", "date": "2026-12-01 %02d:00"%s}`,
+				name.Draw(rt, "name"),
 				serial%24, space())
 		}
 		list := func(n int, element func(i int) string, open, closing string) string {
@@ -343,7 +348,8 @@ func TestEditsKeepEverythingElse(t *testing.T) {
 		}
 		data := []byte(space() + list(count.Draw(rt, "hosts"), host, "{", "}") + space())
 		for range 3 {
-			b := gpu(fmt.Sprintf("h%d", rapid.IntRange(0, 3).Draw(rt, "host")), rapid.IntRange(0, 4).Draw(rt, "gpu"), "new",
+			b := gpu(fmt.Sprintf("h%d", rapid.IntRange(0, 3).Draw(rt, "host")), rapid.IntRange(0, 4).Draw(rt, "gpu"),
+				"new",
 				at(t, "2026-12-24"))
 			if rapid.IntRange(0, 5).Draw(rt, "whole") == 0 {
 				b.Target = booking.Target{All: true, Index: -1}
@@ -367,7 +373,8 @@ func TestEditsKeepEverythingElse(t *testing.T) {
 					rt.Fatalf("releasing %+v in %q: %v", b, rest, err)
 				}
 				for _, x := range parsed(t, string(released)).Bookings {
-					if x.ID == b.ID && x.Name == b.Name && (x.Until.IsZero() || x.Until.After(now)) && x.Until.Equal(b.Until) &&
+					if x.ID == b.ID && x.Name == b.Name && (x.Until.IsZero() || x.Until.After(now)) &&
+						x.Until.Equal(b.Until) &&
 						x.From.Equal(b.From) && len(left.Bookings) == 1 {
 						rt.Fatalf("%+v was not released in %q", x, released)
 					}

@@ -73,7 +73,8 @@ func (r *reading) entry(s slot, entry *hujson.Value) {
 			report("booking:type", v, fmt.Sprintf("%s has to be a text in double quotes", quote(name)))
 			return ""
 		case len(str) > limit:
-			report("booking:toolong", v, fmt.Sprintf("%s is %d bytes long, and only %d are kept: shorten it", quote(name), len(str), limit))
+			report("booking:toolong", v,
+				fmt.Sprintf("%s is %d bytes long, and only %d are kept: shorten it", quote(name), len(str), limit))
 			fallthrough
 		default:
 			return snapshot.Text(str, limit)
@@ -91,7 +92,8 @@ func (r *reading) entry(s slot, entry *hujson.Value) {
 			}
 			report("booking:field", key, hint)
 		default:
-			r.hostProblem("booking:field", key, s, fmt.Sprintf("%s is read as %q: write it so, in small letters", quote(written), field))
+			r.hostProblem("booking:field", key, s,
+				fmt.Sprintf("%s is read as %q: write it so, in small letters", quote(written), field))
 		}
 	}
 	if b.Written = field("name", MaxNameBytes); nameless {
@@ -102,7 +104,9 @@ func (r *reading) entry(s slot, entry *hujson.Value) {
 	case string(Maintenance):
 		b.Kind = Maintenance
 	default:
-		report("booking:kind", value("kind"), fmt.Sprintf("the kind %s is unknown, and counts as a booking: write \"booking\" or \"maintenance\"", quote(kind)))
+		report("booking:kind", value("kind"),
+			fmt.Sprintf("the kind %s is unknown, and counts as a booking: write \"booking\" or \"maintenance\"",
+				quote(kind)))
 	}
 	if !said {
 		report("booking:name", entry, `the entry does not say who: add "name", or write {} for no booking`)
@@ -115,8 +119,9 @@ func (r *reading) entry(s slot, entry *hujson.Value) {
 		}
 	}
 	if !b.Until.IsZero() && !b.From.Before(b.Until) {
-		r.hostProblem("booking:order", value("date"), s, fmt.Sprintf("the booking ends (%s) before it begins (%s): correct one of the two%s",
-			trimmed(value("date")), trimmed(value("from")), held(s)))
+		r.hostProblem("booking:order", value("date"), s,
+			fmt.Sprintf("the booking ends (%s) before it begins (%s): correct one of the two%s",
+				trimmed(value("date")), trimmed(value("from")), held(s)))
 		b.From, b.Until = time.Time{}, time.Time{}
 		b.Disown()
 	}
@@ -131,7 +136,8 @@ func blankEntry(v *hujson.Value) bool {
 		return v.Value.Kind() == 'n'
 	}
 	return !slices.ContainsFunc(object.Members, func(m hujson.ObjectMember) bool {
-		return entryField(text(&m.Name)) == "" || trimmed(&m.Value) != "" || !strings.ContainsRune(`"nf`, rune(m.Value.Value.Kind()))
+		return entryField(text(&m.Name)) == "" || trimmed(&m.Value) != "" ||
+			!strings.ContainsRune(`"nf`, rune(m.Value.Value.Kind()))
 	})
 }
 
@@ -181,14 +187,18 @@ func (r *reading) moment(s slot, v *hujson.Value, end bool) time.Time {
 	t, latest, note, err := r.date(text, end)
 	switch {
 	case err != nil && relative(text):
-		r.hostProblem("booking:date", v, s, fmt.Sprintf("%s is relative to the moment it was written, which the file does not know: write a date, as in \"2026-11-20 18:00\"%s", quote(text), effect))
+		r.hostProblem("booking:date", v, s,
+			fmt.Sprintf(
+				"%s is relative to the moment it was written, which the file does not know: write a date, as in \"2026-11-20 18:00\"%s", quote(text), effect))
 	case err != nil:
 		r.hostProblem("booking:date", v, s, err.Error()+effect)
 	case note != "":
 		r.hostProblem("booking:ambiguous", v, s, note)
 	case latest.After(t) && latest.After(r.opts.Now):
-		r.hostProblem("booking:date", v, s, fmt.Sprintf("%s may have lost a digit, so the booking counts until %s: write every month, day and hour with two digits, as in \"2026-12-01 08:00\"",
-			quote(text), latest.In(r.zone.Location).Format("2006-01-02 15:04")))
+		r.hostProblem("booking:date", v, s,
+			fmt.Sprintf(
+				"%s may have lost a digit, so the booking counts until %s: write every month, day and hour with two digits, as in \"2026-12-01 08:00\"",
+				quote(text), latest.In(r.zone.Location).Format("2006-01-02 15:04")))
 		return latest
 	}
 	return t

@@ -116,7 +116,8 @@ const updateBudget = 20 * time.Second
 // in between, their save stays and edit is called again with it, so edit must have no
 // other effects. After an error the file is unchanged, unless it is a [*MadeError].
 func (f *File) Update(ctx context.Context, by By, edit func(data []byte) ([]byte, error)) error {
-	return f.locked(ctx, func(ctx context.Context, lock, log *os.File) error { return f.update(ctx, lock, log, by, edit) })
+	return f.locked(ctx,
+		func(ctx context.Context, lock, log *os.File) error { return f.update(ctx, lock, log, by, edit) })
 }
 
 // A MadeError says that the bookings are changed, and that Err kept the change out of the record, or

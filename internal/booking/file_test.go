@@ -123,7 +123,9 @@ func TestHandEditAtAnyStep(t *testing.T) {
 					}
 					if saved {
 						reached++
-						wantBoth(t, fmt.Sprintf("exchange %v, from %q, saved %s before %s", exchanges, before, name, last), file)
+						wantBoth(t,
+							fmt.Sprintf("exchange %v, from %q, saved %s before %s", exchanges, before, name, last),
+							file)
 					}
 				}
 				if reached < 4 {
@@ -216,7 +218,8 @@ func TestRecover(t *testing.T) {
 		{"exchanged for a person's save", new, map[string]string{left: byHand}, byHand, ""},
 		{"and put back", byHand, map[string]string{left: new}, byHand, ""},
 		{"saved since", byHand, map[string]string{left: old}, byHand, old},
-		{"not yet replaced where nothing can be exchanged", old, map[string]string{left: new, ".previous": old}, old, old},
+		{"not yet replaced where nothing can be exchanged", old, map[string]string{left: new, ".previous": old}, old,
+			old},
 	} {
 		file := newFile(t)
 		write(tc.stands)(t, file)
@@ -229,7 +232,8 @@ func TestRecover(t *testing.T) {
 		now, err := os.ReadFile(file)
 		previous, _ := os.ReadFile(beside(file, ".previous"))
 		if err != nil || string(now) != tc.want || string(previous) != tc.previous {
-			t.Errorf("%s: %v\ngot  %s, before %s\nwant %s, before %s", tc.name, err, now, previous, tc.want, tc.previous)
+			t.Errorf("%s: %v\ngot  %s, before %s\nwant %s, before %s", tc.name, err, now, previous, tc.want,
+				tc.previous)
 		}
 		for _, suffix := range []string{".new-", ".exchange-"} {
 			if left, err := filepath.Glob(beside(file, suffix) + "*"); err != nil || len(left) > 0 {
@@ -321,7 +325,8 @@ func TestUpdateRefusesWhatIsNoFile(t *testing.T) {
 			if err := plant(filepath.Join(dir, name)); err != nil {
 				t.Fatal(err)
 			}
-			if err := booking.Open(filepath.Join(dir, "comments.json"), booking.Zone{}).Update(context.Background(), testBy,
+			if err := booking.Open(filepath.Join(dir, "comments.json"), booking.Zone{}).Update(context.Background(),
+				testBy,
 				addProgram); err == nil {
 				t.Errorf("%s is a %s, and a booking was made", name, kind)
 			}
@@ -345,7 +350,8 @@ func TestDeleteVersusExtend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := booking.Extend(released, inParis(t), id, at(t, "2026-12-03"), now); !errors.Is(err, booking.ErrOver) {
+	if _, _, err := booking.Extend(released, inParis(t), id, at(t, "2026-12-03"), now); !errors.Is(err,
+		booking.ErrOver) {
 		t.Errorf("a released booking came back: %v", err)
 	}
 }

@@ -40,7 +40,8 @@ func Load(path, stateDir string, zone Zone, opts Options) (*Calendar, error) {
 	err := f.keepGood(data, opts.Now)
 	if err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.EROFS) && !errors.Is(err, ErrLocked) {
 		cal.Problems = append(cal.Problems, snapshot.Problem{Code: "booking:unkept", File: cal.File,
-			Message: snapshot.Text("the last good bookings cannot be kept beside the file: "+reason(err), snapshot.MaxTextBytes)})
+			Message: snapshot.Text("the last good bookings cannot be kept beside the file: "+reason(err),
+				snapshot.MaxTextBytes)})
 	}
 	if stateDir == "" {
 		return cal, nil
@@ -138,8 +139,9 @@ func (f *File) Intact(data []byte) error {
 	if err == nil || good == "" {
 		return err
 	}
-	return &RestorableError{Err: err, Hint: "correct it by hand, or restore the last good version: " + shell.Join("cp", good, f.path) +
-		"; or begin without bookings: echo '{}' > " + shell.Quote(f.path)}
+	return &RestorableError{Err: err,
+		Hint: "correct it by hand, or restore the last good version: " + shell.Join("cp", good, f.path) +
+			"; or begin without bookings: echo '{}' > " + shell.Quote(f.path)}
 }
 
 // A RestorableError is about a file that one of the commands in the hint repairs.

@@ -48,7 +48,8 @@ func (st style) place(value, indent string) hujson.Literal {
 // isEntry reports whether a value is an entry with something in it.
 func isEntry(v *hujson.Value) bool {
 	object, ok := v.Value.(*hujson.Object)
-	return ok && slices.ContainsFunc(object.Members, func(m hujson.ObjectMember) bool { return entryField(text(&m.Name)) != "" })
+	return ok &&
+		slices.ContainsFunc(object.Members, func(m hujson.ObjectMember) bool { return entryField(text(&m.Name)) != "" })
 }
 
 // indent returns the white space that begins the line of an offset, and whether nothing else precedes it.
@@ -134,7 +135,8 @@ func (r *reading) add(b Booking) error {
 	if booksHost(host) {
 		all := Target{All: true, Index: -1}
 		name := hujson.Value{Value: hujson.String(all.String())}
-		object := &hujson.Object{Members: []hujson.ObjectMember{{Name: name, Value: hujson.Value{BeforeExtra: hujson.Extra(" "), Value: host.Value}}}}
+		object := &hujson.Object{Members: []hujson.ObjectMember{{Name: name,
+			Value: hujson.Value{BeforeExtra: hujson.Extra(" "), Value: host.Value}}}}
 		object.Members[0].Name.StartOffset, object.Members[0].Value.StartOffset = host.StartOffset, host.StartOffset
 		host.Value = object
 		r.slots[slot{b.Host, all}] = &object.Members[0].Value
@@ -163,14 +165,16 @@ func (r *reading) add(b Booking) error {
 		return nil
 	}
 	line, col := r.doc.position(host.StartOffset)
-	return fmt.Errorf("%w: comments.json:%d:%d: the value of %s is neither a list nor a dictionary", ErrBroken, line, col, quote(b.Host))
+	return fmt.Errorf("%w: comments.json:%d:%d: the value of %s is neither a list nor a dictionary", ErrBroken, line,
+		col, quote(b.Host))
 }
 
 // keyed is a list of GPUs as a dictionary.
 func keyed(list *hujson.Array) *hujson.Object {
 	object := &hujson.Object{AfterExtra: list.AfterExtra}
 	for i, v := range list.Elements {
-		name := hujson.Value{BeforeExtra: v.BeforeExtra, Value: hujson.String(strconv.Itoa(i)), StartOffset: v.StartOffset}
+		name := hujson.Value{BeforeExtra: v.BeforeExtra, Value: hujson.String(strconv.Itoa(i)),
+			StartOffset: v.StartOffset}
 		v.BeforeExtra = hujson.Extra(" ")
 		object.Members = append(object.Members, hujson.ObjectMember{Name: name, Value: v})
 	}
@@ -188,7 +192,8 @@ func (r *reading) addToSlot(v *hujson.Value, st style, target Target, entry stri
 	case *hujson.Object:
 		v.Value = placed
 		if len(value.Members) > 0 || strings.TrimSpace(string(value.AfterExtra)) != "" {
-			v.Value = &hujson.Array{Elements: []hujson.Value{{Value: value}, {BeforeExtra: hujson.Extra(" "), Value: placed}}}
+			v.Value = &hujson.Array{Elements: []hujson.Value{{Value: value},
+				{BeforeExtra: hujson.Extra(" "), Value: placed}}}
 		}
 		return nil
 	}

@@ -70,7 +70,8 @@ func TestLockThatWasRemoved(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if err := booking.Open(file, booking.Zone{}).Update(ctx, testBy, addProgram); !errors.Is(err, booking.ErrLocked) {
+		if err := booking.Open(file, booking.Zone{}).Update(ctx, testBy, addProgram); !errors.Is(err,
+			booking.ErrLocked) {
 			t.Errorf("the new lock is not held: %v", err)
 		}
 		return addProgram(data)
@@ -114,7 +115,8 @@ func TestLockReplacedAtAnyStep(t *testing.T) {
 				}
 			})
 			err := f.Update(t.Context(), testBy, func(data []byte) ([]byte, error) {
-				next, _, err := booking.Add(data, booking.Zone{Location: time.UTC}, booking.Booking{Host: "a", Name: "first"})
+				next, _, err := booking.Add(data, booking.Zone{Location: time.UTC},
+					booking.Booking{Host: "a", Name: "first"})
 				return next, err
 			})
 			if done = where == ""; done {

@@ -18,13 +18,16 @@ const forms = `write "2026-11-20 18:00", "20.11.2026 18:00", "fri 18:00", "18:00
 var (
 	// A date in one of four forms, with or without a time of day, which may have a zone.
 	absoluteTime = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:(\d{4})-(\d{1,2})-(\d{1,2})|(\d{1,2})\.(\d{1,2})\.(\d{4})|(\d{1,2})\.? +([A-Za-z]{3,9}) +(\d{4})|([A-Za-z]{3,9}) +(\d{1,2}),? +(\d{4}))` +
-			`(?:(?: +|T)` + clockForm + `(?::(\d{2})(?:\.\d{1,9})?)?(?: ?(Z|[+-]\d{2}:?\d{2}|[A-Z][A-Z0-9+-]{1,5}))?)?$`)
+		return regexp.MustCompile(
+			`^(?:(\d{4})-(\d{1,2})-(\d{1,2})|(\d{1,2})\.(\d{1,2})\.(\d{4})|(\d{1,2})\.? +([A-Za-z]{3,9}) +(\d{4})|([A-Za-z]{3,9}) +(\d{1,2}),? +(\d{4}))` +
+				`(?:(?: +|T)` + clockForm +
+				`(?::(\d{2})(?:\.\d{1,9})?)?(?: ?(Z|[+-]\d{2}:?\d{2}|[A-Z][A-Z0-9+-]{1,5}))?)?$`)
 	})
 	dayTime  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([a-z]+)(?: +(.+))?$`) })
 	clock    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^` + clockForm + `$`) })
 	spanTime = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:\+|in )? *(?:(\d{1,5}) *(?:w|weeks?) *)?(?:(\d{1,5}) *(?:d|days?) *)?(?:(\d{1,5}) *(?:h|hours?) *)?(?:(\d{1,5}) *(?:m|min|minutes?))?$`)
+		return regexp.MustCompile(
+			`^(?:\+|in )? *(?:(\d{1,5}) *(?:w|weeks?) *)?(?:(\d{1,5}) *(?:d|days?) *)?(?:(\d{1,5}) *(?:h|hours?) *)?(?:(\d{1,5}) *(?:m|min|minutes?))?$`)
 	})
 	// A length of time with a decimal: "1.5h".
 	decimal = sync.OnceValue(func() *regexp.Regexp {
@@ -74,11 +77,15 @@ func parseAbsolute(s string, zone *time.Location, end bool) (t time.Time, note s
 	rest := m[13:]
 	switch {
 	case d.year < MinYear || d.year > MaxYear:
-		return time.Time{}, "", fmt.Errorf("%s: the year has to be from %d to %d; leave the end out for a booking that does not end", quote(s), MinYear, MaxYear)
+		return time.Time{}, "", fmt.Errorf(
+			"%s: the year has to be from %d to %d; leave the end out for a booking that does not end", quote(s),
+			MinYear, MaxYear)
 	case d.month < 1 || d.month > 12:
-		return time.Time{}, "", fmt.Errorf("%s: there is no month %d; a date is year-month-day or day.month.year", quote(s), int(d.month))
+		return time.Time{}, "", fmt.Errorf("%s: there is no month %d; a date is year-month-day or day.month.year",
+			quote(s), int(d.month))
 	case d.plus(0) != d:
-		return time.Time{}, "", fmt.Errorf("%s: %s has %d days", quote(s), d.month, date{d.year, d.month + 1, 0}.plus(0).day)
+		return time.Time{}, "", fmt.Errorf("%s: %s has %d days", quote(s), d.month,
+			date{d.year, d.month + 1, 0}.plus(0).day)
 	}
 	if rest[0] == "" {
 		return onDay(d, wall{}, false, zone, end)
@@ -126,7 +133,9 @@ func notATime(s, forms string) error {
 	case s == "":
 		return errNoTime{fmt.Errorf("the time is empty: %s", forms)}
 	case slashes().MatchString(s):
-		return fmt.Errorf("%s: with slashes, some read day/month and some month/day: write year-month-day, as in 2026-11-20", quote(s))
+		return fmt.Errorf(
+			"%s: with slashes, some read day/month and some month/day: write year-month-day, as in 2026-11-20",
+			quote(s))
 	}
 	return errNoTime{fmt.Errorf("%s is not a date: %s", quote(s), forms)}
 }
@@ -232,9 +241,11 @@ func ParseUntil(s string, from, now time.Time, zone *time.Location) (t time.Time
 	case t.Year() > MaxYear:
 		return time.Time{}, "", fmt.Errorf("%s ends after the year %d", quote(s), MaxYear)
 	case !t.After(now):
-		return time.Time{}, "", fmt.Errorf("%s is over: it was %s", quote(s), t.In(zone).Format("Mon 2 Jan 2006 15:04 MST"))
+		return time.Time{}, "", fmt.Errorf("%s is over: it was %s", quote(s),
+			t.In(zone).Format("Mon 2 Jan 2006 15:04 MST"))
 	case !t.After(from):
-		return time.Time{}, "", fmt.Errorf("%s is before the beginning, %s", quote(s), from.In(zone).Format("Mon 2 Jan 2006 15:04 MST"))
+		return time.Time{}, "", fmt.Errorf("%s is before the beginning, %s", quote(s),
+			from.In(zone).Format("Mon 2 Jan 2006 15:04 MST"))
 	}
 	return t, note, nil
 }
@@ -284,7 +295,8 @@ func parseMoment(s string, begin, now time.Time, zone *time.Location, end bool) 
 			return time.Time{}, "", notUnderstood(said)
 		}
 		if clock == "midnight" {
-			return time.Time{}, "", fmt.Errorf("%s: some mean the beginning of the day and some its end: write the date with 00:00", quote(said))
+			return time.Time{}, "", fmt.Errorf(
+				"%s: some mean the beginning of the day and some its end: write the date with 00:00", quote(said))
 		}
 	}
 	if err := w.valid(said); err != nil {

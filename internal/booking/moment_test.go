@@ -274,7 +274,8 @@ func TestClockChanges(t *testing.T) {
 
 func TestDurations(t *testing.T) {
 	for in, want := range map[string]time.Duration{
-		"3d": 72 * time.Hour, "2d 6h": 54 * time.Hour, "5h": 5 * time.Hour, " 1d 1h ": 25 * time.Hour, "2w": 336 * time.Hour,
+		"3d": 72 * time.Hour, "2d 6h": 54 * time.Hour, "5h": 5 * time.Hour, " 1d 1h ": 25 * time.Hour,
+		"2w":  336 * time.Hour,
 		"45m": 45 * time.Minute, "45 min": 45 * time.Minute, "+1H": time.Hour, "2 days": 48 * time.Hour,
 		"1w1d1h1m": 193*time.Hour + time.Minute,
 	} {
@@ -387,7 +388,8 @@ func TestTimesWithOffsets(t *testing.T) {
 				t.Fatal(err)
 			}
 			if until.After(now) {
-				if data, added[0], err = booking.Extend(data, zone, added[0].ID, until.Add(time.Hour), now); err != nil {
+				if data, added[0], err = booking.Extend(data, zone, added[0].ID, until.Add(time.Hour),
+					now); err != nil {
 					t.Fatal(err)
 				}
 				until = until.Add(time.Hour)
@@ -426,7 +428,8 @@ func TestTimesAmongPlaces(t *testing.T) {
 		"2h": {"for", "2h"}, "for 2d 6h": {"for", "2d 6h"}, "18h": {"for", "18h"}, "1.5h": {"for", "1.5h"},
 		"until fri": {"until", "fri"}, "18:30": {"until", "18:30"}, "20.11.2020": {"until", "20.11.2020"},
 		"next friday": {"until", "next friday"}, "sun": {"until", "sun"}, "20/11/2026": {"until", "20/11/2026"},
-		"tomorow": {"", "tomorrow"}, "gpu01": {"", ""}, "gpu01:18": {"", ""}, "a100": {"", ""}, "9": {"", ""}, "": {"", ""},
+		"tomorow": {"", "tomorrow"}, "gpu01": {"", ""}, "gpu01:18": {"", ""}, "a100": {"", ""}, "9": {"", ""},
+		"": {"", ""},
 	} {
 		if flag, near := booking.FlagFor(word, now, paris(t)); flag != want[0] || near != want[1] {
 			t.Errorf("%q: %q, %q, want %q", word, flag, near, want)

@@ -13,7 +13,8 @@ import (
 func (r *reading) overlaps() {
 	var list []*Booking
 	for i := range r.cal.Bookings {
-		if b := &r.cal.Bookings[i]; b.Kind == Reserved && b.Name != Unreadable && !b.Forced && (r.opts.Now.IsZero() || !b.OverAt(r.opts.Now)) {
+		if b := &r.cal.Bookings[i]; b.Kind == Reserved && b.Name != Unreadable && !b.Forced &&
+			(r.opts.Now.IsZero() || !b.OverAt(r.opts.Now)) {
 			list = append(list, b)
 		}
 	}

@@ -119,7 +119,8 @@ func TestUsersOfOneGroupChangeTheSameFile(t *testing.T) {
 	book := func(uid int, name string) {
 		t.Helper()
 		cmd := exec.Command(program)
-		cmd.Env = append(os.Environ(), "BOOKING_TEST_AS=colleague", "BOOKING_TEST_FILE="+file, "BOOKING_TEST_NAME="+name)
+		cmd.Env = append(os.Environ(), "BOOKING_TEST_AS=colleague", "BOOKING_TEST_FILE="+file,
+			"BOOKING_TEST_NAME="+name)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid),
 			Groups: []uint32{lab}}}
 		if out, err := cmd.CombinedOutput(); err != nil {

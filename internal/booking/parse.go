@@ -90,7 +90,9 @@ func read(name string, data []byte, zone Zone, opts Options) *reading {
 	}
 	r.cal.File = r.name
 	if len(data) > MaxFileBytes {
-		r.fail("booking:toolarge", 0, fmt.Sprintf("the file has %d KiB, and %d KiB are read: move old bookings into another file", len(data)>>10, MaxFileBytes>>10))
+		r.fail("booking:toolarge", 0,
+			fmt.Sprintf("the file has %d KiB, and %d KiB are read: move old bookings into another file", len(data)>>10,
+				MaxFileBytes>>10))
 		return r
 	}
 	doc, err := decode(data)
@@ -132,7 +134,8 @@ func (r *reading) problem(code string, off int, message string) *snapshot.Proble
 	if r.doc != nil {
 		line, col = r.doc.position(off)
 	}
-	r.cal.Problems = append(r.cal.Problems, snapshot.Problem{Code: code, Message: message, File: r.name, Line: line, Col: col})
+	r.cal.Problems = append(r.cal.Problems,
+		snapshot.Problem{Code: code, Message: message, File: r.name, Line: line, Col: col})
 	return &r.cal.Problems[len(r.cal.Problems)-1]
 }
 
@@ -222,7 +225,9 @@ func (r *reading) host(host string, v *hujson.Value) {
 	case *hujson.Array:
 		for i := range value.Elements {
 			if i >= snapshot.MaxGPUs {
-				r.hostProblem("booking:gpu", &value.Elements[i], whole, fmt.Sprintf("a host has at most %d GPUs: this element and those after it do not count", snapshot.MaxGPUs))
+				r.hostProblem("booking:gpu", &value.Elements[i], whole,
+					fmt.Sprintf("a host has at most %d GPUs: this element and those after it do not count",
+						snapshot.MaxGPUs))
 				return
 			}
 			one := slot{host, Target{Index: i}}
@@ -237,7 +242,8 @@ func (r *reading) host(host string, v *hujson.Value) {
 		}
 	default:
 		if value.Kind() != 'n' {
-			r.unreadable(v, whole, fmt.Sprintf(`the value of the host %s has to be a list [ … ] or a dictionary { "0": … }`, quote(host)))
+			r.unreadable(v, whole,
+				fmt.Sprintf(`the value of the host %s has to be a list [ … ] or a dictionary { "0": … }`, quote(host)))
 		}
 	}
 }
@@ -289,7 +295,8 @@ func (r *reading) dictionary(whole slot, object *hujson.Object) {
 		message := err.Error()
 		if field {
 			stray = true
-			message = fmt.Sprintf(`the GPU is missing: write { "0": { %s: … } } for GPU 0, or "*" for the whole host`, quote(key))
+			message = fmt.Sprintf(`the GPU is missing: write { "0": { %s: … } } for GPU 0, or "*" for the whole host`,
+				quote(key))
 		}
 		if slices.ContainsFunc(r.found[first:], func(f *found) bool { return !f.OverAt(r.opts.Now) }) {
 			message += held(s)
@@ -332,7 +339,8 @@ func (r *reading) slot(s slot, v *hujson.Value) {
 		}
 	default:
 		if value.Kind() != 'n' {
-			r.unreadable(v, s, `here has to be an entry { "name": …, "date": …, "comment": … }, a list of them, or {} for none`)
+			r.unreadable(v, s,
+				`here has to be an entry { "name": …, "date": …, "comment": … }, a list of them, or {} for none`)
 		}
 	}
 }
@@ -375,7 +383,9 @@ func (r *reading) append(b Booking, entry *hujson.Value) {
 	}
 	if !r.full {
 		r.full = true
-		r.hostProblem("booking:toomany", entry, slot{b.Host, b.Target}, fmt.Sprintf("the file holds more than %d bookings, and those from here on do not count: move old ones into another file", MaxBookings))
+		r.hostProblem("booking:toomany", entry, slot{b.Host, b.Target},
+			fmt.Sprintf(
+				"the file holds more than %d bookings, and those from here on do not count: move old ones into another file", MaxBookings))
 	}
 }
 
@@ -394,7 +404,8 @@ func (r *reading) finish() {
 		default:
 			if f.entry != other.entry {
 				r.hostProblem("booking:id", f.entry, slot{f.Host, f.Target},
-					fmt.Sprintf("the id %s is also that of the entry in line %d: delete one of the two ids", quote(f.ID), other.Line))
+					fmt.Sprintf("the id %s is also that of the entry in line %d: delete one of the two ids",
+						quote(f.ID), other.Line))
 			}
 			f.shared, other.shared = f.ID, f.ID
 		}
@@ -420,7 +431,9 @@ func (r *reading) finish() {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
 	})
 	if r.more {
-		r.cal.Problems = append(r.cal.Problems, snapshot.Problem{Code: "booking:toomany", File: r.name, Message: "more problems are not listed: mend these first"})
+		r.cal.Problems = append(r.cal.Problems,
+			snapshot.Problem{Code: "booking:toomany", File: r.name,
+				Message: "more problems are not listed: mend these first"})
 	}
 }
 

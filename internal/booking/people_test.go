@@ -42,7 +42,8 @@ func TestAliasesInAnEncodingThatIsNotRead(t *testing.T) {
 
 func TestAliasesInBookings(t *testing.T) {
 	aliases, _ := booking.ParseAliases([]byte("alovelace,Ada"))
-	c := booking.Parse("c", []byte(`{"a": [[{"name": "ALovelace", "date": "2026-12-01"}, {"name": "ada"}]]}`), inParis(t),
+	c := booking.Parse("c", []byte(`{"a": [[{"name": "ALovelace", "date": "2026-12-01"}, {"name": "ada"}]]}`),
+		inParis(t),
 		booking.Options{Aliases: aliases})
 	if len(c.Bookings) != 2 || c.Bookings[0].Name != "Ada" || c.Bookings[0].Written != "ALovelace" ||
 		c.Bookings[1].Name != "Ada" {
@@ -88,8 +89,9 @@ func TestConflicts(t *testing.T) {
 			From: at(t, "2026-12-01 09:59:59"), Until: at(t, "2026-12-02")}, ""},
 		{"a second inside", booking.Booking{Host: "a", Target: booking.Target{Index: 5}, Name: "new",
 			From: at(t, "2026-12-01 09:59:59"), Until: at(t, "2026-12-02")}, "x0"},
-		{"one's own", booking.Booking{Host: "a", Target: booking.Target{Index: 0}, Name: "ME", From: at(t, "2026-12-03"),
-			Until: at(t, "2026-12-09")}, ""},
+		{"one's own",
+			booking.Booking{Host: "a", Target: booking.Target{Index: 0}, Name: "ME", From: at(t, "2026-12-03"),
+				Until: at(t, "2026-12-09")}, ""},
 		{"UUID and index", booking.Booking{Host: "a", Target: booking.Target{Index: 1}, Name: "new",
 			Until: at(t, "2026-12-02")}, "ya"},
 		{"UUID with a wrong letter", booking.Booking{Host: "a",
@@ -97,7 +99,8 @@ func TestConflicts(t *testing.T) {
 			Until: at(t, "2026-12-02")}, "ya"},
 		{"another GPU",
 			booking.Booking{Host: "a", Target: booking.Target{Index: 2}, Name: "new", Until: at(t, "2026-12-02")}, ""},
-		{"whole host, for ever", booking.Booking{Host: "a", Target: booking.Target{All: true}, Name: "new"}, "x0 ya me0 m"},
+		{"whole host, for ever", booking.Booking{Host: "a", Target: booking.Target{All: true}, Name: "new"},
+			"x0 ya me0 m"},
 		{"maintenance, even one's own time", booking.Booking{Host: "a", Target: booking.Target{Index: 7}, Name: "me",
 			From: at(t, "2027-01-01 12:00"), Until: at(t, "2027-02-01")}, "m"},
 		{"itself", booking.Booking{ID: "x0", Host: "a", Target: booking.Target{Index: 0}, Name: "new",
@@ -129,11 +132,13 @@ func TestSlicesDoNotConflict(t *testing.T) {
 	}{
 		{booking.Target{UUID: "MIG-00000001-0000-4000-8000-000000000000", Index: -1},
 			"slice gpu"}, {booking.Target{UUID: "MIG-00000002-0000-4000-8000-000000000000", Index: -1}, "gpu"},
-		{booking.Target{Index: 1}, "slice gpu"}, {booking.Target{UUID: "GPU-000000aa-0000-4000-8000-000000000000", Index: -1},
+		{booking.Target{Index: 1}, "slice gpu"},
+		{booking.Target{UUID: "GPU-000000aa-0000-4000-8000-000000000000", Index: -1},
 			"slice gpu"}, {booking.Target{Index: 2}, "other"},
 	} {
 		var ids []string
-		for _, b := range booking.Conflicts(c, booking.Booking{Host: "a", Target: tc.wanted, Name: "new"}, booking.Others,
+		for _, b := range booking.Conflicts(c, booking.Booking{Host: "a", Target: tc.wanted, Name: "new"},
+			booking.Others,
 			fleet) {
 			ids = append(ids, b.ID)
 		}
@@ -152,7 +157,8 @@ func TestLimits(t *testing.T) {
 			`"date": "2026-11-19"}, "3": {"name": "you"}, "9": {"kind": "maintenance", "name": "me"}}}`)
 	l := booking.Limits{MaxGPUs: 2, MaxDuration: 48 * time.Hour, MaxAhead: 30 * 24 * time.Hour}
 	b := func(host string, index int, from, until string) booking.Booking {
-		b := booking.Booking{Host: host, Target: booking.Target{Index: index, All: index < 0}, Name: "Me", From: at(t, from)}
+		b := booking.Booking{Host: host, Target: booking.Target{Index: index, All: index < 0}, Name: "Me",
+			From: at(t, from)}
 		if until != "" {
 			b.Until = at(t, until)
 		}
@@ -231,7 +237,8 @@ func TestSimilarHost(t *testing.T) {
 }
 
 func TestCheckIsBounded(t *testing.T) {
-	cal := &booking.Calendar{Bookings: slices.Repeat([]booking.Booking{{Host: "gpu02", Name: "x"}}, booking.MaxProblems+1)}
+	cal := &booking.Calendar{Bookings: slices.Repeat([]booking.Booking{{Host: "gpu02", Name: "x"}},
+		booking.MaxProblems+1)}
 	if got := booking.Check(cal, booking.Fleet{}, at(t, friday)); len(got) != booking.MaxProblems {
 		t.Errorf("%d problems", len(got))
 	}
@@ -313,7 +320,8 @@ func TestContacts(t *testing.T) {
 		`ada, other@lab.example, other`,
 		`sam, sam@lab.example, sam, more`,
 	}, "\n")), aliases)
-	want := booking.Contacts{"ada": {"ada@lab.example", "ada.l"}, "kai": {"", "U012AB3CD"}, "mia": {"mia@lab.example", ""}}
+	want := booking.Contacts{"ada": {"ada@lab.example", "ada.l"}, "kai": {"", "U012AB3CD"},
+		"mia": {"mia@lab.example", ""}}
 	if len(got) != len(want) {
 		t.Errorf("contacts %v", got)
 	}

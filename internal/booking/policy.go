@@ -76,7 +76,8 @@ func (r *Refusal) Unwrap() error { return r.Err }
 
 // refuse names a refusal's first booking in its error.
 func refuse(reason Reason, bookings []Booking, what string) *Refusal {
-	return &Refusal{Reason: reason, Bookings: bookings, Err: fmt.Errorf("%s %s %s", bookings[0].Place(), what, bookings[0].Name)}
+	return &Refusal{Reason: reason, Bookings: bookings,
+		Err: fmt.Errorf("%s %s %s", bookings[0].Place(), what, bookings[0].Name)}
 }
 
 // Options are those with which the bookings are read for this policy.
@@ -139,7 +140,8 @@ func (p *Policy) newEnd(text string, b Booking) (end time.Time, note string, err
 	from := later(b.From, p.Now)
 	if _, err := ParseDuration(text); err == nil {
 		if from = b.Until; from.IsZero() {
-			return end, "", &Refusal{Reason: BadEnd, Err: fmt.Errorf("%s has no end that could be moved by %s", b.Place(), text)}
+			return end, "", &Refusal{Reason: BadEnd,
+				Err: fmt.Errorf("%s has no end that could be moved by %s", b.Place(), text)}
 		}
 	}
 	return p.end(text, from)
@@ -148,7 +150,8 @@ func (p *Policy) newEnd(text string, b Booking) (end time.Time, note string, err
 // Book adds bookings, all or none. One that would begin before now begins now.
 func (p *Policy) Book(data []byte, wanted ...Booking) (Change, error) {
 	if p.Person == Unreadable {
-		return Change{}, fmt.Errorf("%w: %s is no name: it stands for an entry that cannot be read", ErrInvalid, quote(p.Person))
+		return Change{}, fmt.Errorf("%w: %s is no name: it stands for an entry that cannot be read", ErrInvalid,
+			quote(p.Person))
 	}
 	cal := p.Read(data)
 	var others, own []Booking
@@ -368,7 +371,8 @@ func ambiguous(id string, named []Booking) error {
 	for _, b := range named {
 		which = append(which, fmt.Sprintf("%s for %s (line %d) is %s", b.Place(), b.Name, b.Line, b.ID))
 	}
-	return &Refusal{Reason: Ambiguous, Bookings: named, Err: fmt.Errorf("several bookings have the id %s: %s", quote(id), strings.Join(which, "; "))}
+	return &Refusal{Reason: Ambiguous, Bookings: named,
+		Err: fmt.Errorf("several bookings have the id %s: %s", quote(id), strings.Join(which, "; "))}
 }
 
 // current returns the bookings in force; if there are none, the next one on each GPU.

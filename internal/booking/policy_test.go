@@ -40,7 +40,8 @@ func TestPolicy(t *testing.T) {
 			}
 			var wanted []booking.Booking
 			for _, target := range targets {
-				wanted = append(wanted, booking.Booking{Host: host, Target: target, From: from, Until: until, Kind: kind})
+				wanted = append(wanted,
+					booking.Booking{Host: host, Target: target, From: from, Until: until, Kind: kind})
 			}
 			return p.Book(data, wanted...)
 		}
@@ -82,8 +83,9 @@ func TestPolicy(t *testing.T) {
 		{name: "a release of nothing", change: release("a:9"), reason: booking.NoBooking},
 		{name: "a release of what is no place", change: release("a:x"), reason: booking.BadPlace},
 	} {
-		p := &booking.Policy{Login: "ada", Person: "ada", Force: tc.force, Now: now, Zone: paris(t), FileZone: inParis(t),
-			Limits: booking.Limits{MaxGPUs: 5},
+		p := &booking.Policy{Login: "ada", Person: "ada", Force: tc.force, Now: now, Zone: paris(t),
+			FileZone: inParis(t),
+			Limits:   booking.Limits{MaxGPUs: 5},
 			Fleet: booking.Fleet{Hosts: map[string]booking.KnownHost{"a": {GPUs: 8,
 				UUIDs: map[string]int{"GPU-00000001-0000-4000-8000-000000000000": 1}}}}}
 		c, err := tc.change(p, file)
@@ -105,7 +107,8 @@ func TestPolicy(t *testing.T) {
 }
 
 func TestNobodyBooks(t *testing.T) {
-	p := booking.Policy{Login: "ada", Person: booking.Unreadable, Now: at(t, friday), Zone: paris(t), FileZone: inParis(t)}
+	p := booking.Policy{Login: "ada", Person: booking.Unreadable, Now: at(t, friday), Zone: paris(t),
+		FileZone: inParis(t)}
 	if _, err := p.Book(nil, gpu("a", 0, "", time.Time{})); !errors.Is(err, booking.ErrInvalid) ||
 		!strings.Contains(err.Error(), `"?" is no name`) {
 		t.Errorf("error %v", err)
@@ -224,8 +227,9 @@ func TestIDsStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	byHand := []byte(`{"a": {"1": {"name": "ada", "date": "2026-11-25 10:00"}, "2": {"name": "ada", "date": "2026-11-25 ` +
-		`10:00"}}}`)
+	byHand := []byte(
+		`{"a": {"1": {"name": "ada", "date": "2026-11-25 10:00"}, "2": {"name": "ada", "date": "2026-11-25 ` +
+			`10:00"}}}`)
 	for what, file := range map[string][]byte{"booked": booked.After, "by hand": byHand} {
 		id := p.Read(file).Bookings[0].ID
 		for range 2 {
@@ -284,12 +288,13 @@ func TestEntriesForSeveralGPUs(t *testing.T) {
 			"a/0 ada 2026-11-25 10:00"},
 		"one of a range": {`{"a": {"0-2": [{"name": "ada"}, {"name": "ada", "from": "2026-12-01", "id": "i"}]}}`,
 			"a:1", "a/0 ada; a/0 ada; a/1 ada; a/2 ada; a/2 ada"},
-		"all":                         {`{"a": {"0,1": {"name": "ada", "id": "i"}}}`, "i", ""},
-		"all by their places":         {`{"a": {"0,1": {"name": "ada", "id": "i"}}}`, "a:0,1", ""},
-		"the host":                    {`{"a": {"name": "ada"}}`, "a", ""},
-		"what cannot be read":         {`{"a": [{"name": "bob"}, "ada"]}`, "a:1", "a/0 bob"},
-		"a host that cannot be read":  {`{"a": "ada"}`, "a", ""},
-		"a time that cannot be meant": {`{"a": [{"name": "ada", "from": "2026-12-02", "date": "2026-12-01"}]}`, "a:0", ""},
+		"all":                        {`{"a": {"0,1": {"name": "ada", "id": "i"}}}`, "i", ""},
+		"all by their places":        {`{"a": {"0,1": {"name": "ada", "id": "i"}}}`, "a:0,1", ""},
+		"the host":                   {`{"a": {"name": "ada"}}`, "a", ""},
+		"what cannot be read":        {`{"a": [{"name": "bob"}, "ada"]}`, "a:1", "a/0 bob"},
+		"a host that cannot be read": {`{"a": "ada"}`, "a", ""},
+		"a time that cannot be meant": {`{"a": [{"name": "ada", "from": "2026-12-02", "date": "2026-12-01"}]}`, "a:0",
+			""},
 	} {
 		p := policyOf(t)
 		p.Force = strings.Contains(name, "read")
@@ -376,9 +381,12 @@ func TestPolicyOverRunning(t *testing.T) {
 		{name: "another process without a start", shown: []booking.Job{silent}, now: []booking.Job{next}, refuse: true},
 		{name: "one more", shown: []booking.Job{bob}, now: []booking.Job{bob, unknown}, refuse: true},
 		{name: "one less", shown: []booking.Job{bob, eve}, now: []booking.Job{eve}},
-		{name: "a second job of the same person", shown: []booking.Job{bob}, now: []booking.Job{bob, second}, refuse: true},
-		{name: "a second job in the place of the first", shown: []booking.Job{bob}, now: []booking.Job{second}, refuse: true},
-		{name: "a second job of the same person, shown", shown: []booking.Job{bob, second}, now: []booking.Job{second, bob}},
+		{name: "a second job of the same person", shown: []booking.Job{bob}, now: []booking.Job{bob, second},
+			refuse: true},
+		{name: "a second job in the place of the first", shown: []booking.Job{bob}, now: []booking.Job{second},
+			refuse: true},
+		{name: "a second job of the same person, shown", shown: []booking.Job{bob, second},
+			now: []booking.Job{second, bob}},
 		{name: "a start measured anew", shown: []booking.Job{bob}, now: []booking.Job{drifted}},
 		{name: "the number of a process that has ended", shown: []booking.Job{bob}, now: []booking.Job{restarted},
 			refuse: true},

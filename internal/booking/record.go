@@ -65,7 +65,8 @@ func entryOf(by By, action, was string, b Booking) Entry {
 	if was == b.ID {
 		was = ""
 	}
-	return Entry{At: by.At.UTC().Truncate(time.Second), By: by.Name, Action: action, ID: b.ID, Was: was, Host: b.Host, GPU: b.Target.String(),
+	return Entry{At: by.At.UTC().Truncate(time.Second), By: by.Name, Action: action, ID: b.ID, Was: was, Host: b.Host,
+		GPU:  b.Target.String(),
 		Name: b.Written, From: jsonTime(b.From), Until: jsonTime(b.Until), Kind: b.Kind, Comment: b.Comment}
 }
 
@@ -73,10 +74,12 @@ func entryOf(by By, action, was string, b Booking) Entry {
 func (e Entry) Booking() (b Booking, ok bool) {
 	host, err := snapshot.ParseHost(e.Host)
 	target, hint := ParseTarget(e.GPU)
-	if err != nil || hint != "" || len(e.ID) > MaxIDBytes || len(e.Name) > MaxNameBytes || len(e.By) > MaxNameBytes || len(e.Comment) > MaxCommentBytes {
+	if err != nil || hint != "" || len(e.ID) > MaxIDBytes || len(e.Name) > MaxNameBytes || len(e.By) > MaxNameBytes ||
+		len(e.Comment) > MaxCommentBytes {
 		return b, false
 	}
-	b = Booking{ID: e.ID, Host: host, Target: target, Written: e.Name, Name: e.Name, Kind: e.Kind, Comment: snapshot.Text(e.Comment, MaxCommentBytes)}
+	b = Booking{ID: e.ID, Host: host, Target: target, Written: e.Name, Name: e.Name, Kind: e.Kind,
+		Comment: snapshot.Text(e.Comment, MaxCommentBytes)}
 	if e.From != nil {
 		b.From = *e.From
 	}
@@ -93,7 +96,8 @@ func (f *File) changes(by By, before, after []byte) []Entry {
 	var entries []Entry
 	for _, b := range added {
 		i := slices.IndexFunc(removed, func(r Booking) bool {
-			return r.Host == b.Host && r.Target == b.Target && r.Written == b.Written && r.Kind == b.Kind && r.From.Equal(b.From)
+			return r.Host == b.Host && r.Target == b.Target && r.Written == b.Written && r.Kind == b.Kind &&
+				r.From.Equal(b.From)
 		})
 		switch {
 		case i < 0:

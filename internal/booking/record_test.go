@@ -95,8 +95,9 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 	var z string
 	r.change("ada", func(data []byte) ([]byte, error) {
 		next, added, err := booking.Add(data, booking.Zone{},
-			booking.Booking{Host: "a", Target: booking.Target{All: true}, Name: "ada", From: later, Until: later.Add(time.Hour),
-				Kind: booking.Maintenance})
+			booking.Booking{Host: "a", Target: booking.Target{All: true}, Name: "ada", From: later,
+				Until: later.Add(time.Hour),
+				Kind:  booking.Maintenance})
 		z = added[0].ID
 		return next, err
 	})
@@ -149,7 +150,8 @@ func TestBookingsOverwrittenByHand(t *testing.T) {
 		`2026-11-20 10:00 UTC, for Fri 20 Nov 10:00 → Sat 21 Nov 10:00 UTC (1 d). ` +
 		`To put it back: gpuboard book a:0 --until 2026-11-21T10:00:00Z --name ada --comment 'it'\''s mine'; or to agree: ` +
 		`gpuboard release `
-	if len(problems) != 2 || problems[0].Code != "booking:vanished" || problems[0].Host != "a" || *problems[0].GPU != 0 ||
+	if len(problems) != 2 || problems[0].Code != "booking:vanished" || problems[0].Host != "a" ||
+		*problems[0].GPU != 0 ||
 		!strings.HasPrefix(problems[0].Message, want) {
 		t.Errorf("got\n%+v\nwant\n%s", problems, want)
 	}
@@ -240,7 +242,8 @@ func TestRecordIsBoundedAndMends(t *testing.T) {
 	}
 	write(string(torn)+`{"at":"2026-11-20T10:00:00Z","by":"x","act`)(t, path)
 	r.book("bob", 1, 24)
-	for _, junk := range []string{"null", "[]", `{"host":"../etc","gpu":"0","id":"j"}`, `{"host":"a","gpu":"x","id":"j"}`,
+	for _, junk := range []string{"null", "[]", `{"host":"../etc","gpu":"0","id":"j"}`,
+		`{"host":"a","gpu":"x","id":"j"}`,
 		`{"host":"a","gpu":"0","id":"` + strings.Repeat("j", 9999) + `"}`} {
 		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 		if err != nil {

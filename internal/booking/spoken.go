@@ -21,7 +21,8 @@ var (
 	clockFirst = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d{1,2}:\d{2}|noon) (.+)$`) })
 	// A date without its year: "30.11.", "30 nov" or "nov 30", and what follows.
 	dayMonth = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:(\d{1,2})\.(\d{1,2})(\.?)|(\d{1,2})(?:\.|st|nd|rd|th)? ?([a-z]{3,9})|([a-z]{3,9}) (\d{1,2})(?:st|nd|rd|th)?)(?:,? (.+))?$`)
+		return regexp.MustCompile(
+			`^(?:(\d{1,2})\.(\d{1,2})(\.?)|(\d{1,2})(?:\.|st|nd|rd|th)? ?([a-z]{3,9})|([a-z]{3,9}) (\d{1,2})(?:st|nd|rd|th)?)(?:,? (.+))?$`)
 	})
 )
 

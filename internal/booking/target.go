@@ -52,13 +52,15 @@ func ParseTarget(key string) (target Target, hint string) {
 		index, err := strconv.Atoi(key)
 		switch {
 		case err != nil || index >= snapshot.MaxGPUs:
-			return none, fmt.Sprintf("%s: GPUs are counted from 0, and no host has more than %d", quote(key), snapshot.MaxGPUs)
+			return none, fmt.Sprintf("%s: GPUs are counted from 0, and no host has more than %d", quote(key),
+				snapshot.MaxGPUs)
 		case strconv.Itoa(index) != key:
 			return none, fmt.Sprintf("write %q, without leading zeros", strconv.Itoa(index))
 		}
 		return Target{Index: index}, ""
 	}
-	return none, fmt.Sprintf(`%s names no GPU: write its index ("0"), its UUID ("GPU-…" or "MIG-…") or "*" for the whole host`, quote(key))
+	return none, fmt.Sprintf(
+		`%s names no GPU: write its index ("0"), its UUID ("GPU-…" or "MIG-…") or "*" for the whole host`, quote(key))
 }
 
 // uuidForm is that of nvidia-smi, and the shorter one of AMD. Older drivers of NVIDIA's name a MIG slice by the UUID of
@@ -125,7 +127,9 @@ func parseTargets(text string) (targets []Target, err error) {
 			from, err1 := strconv.Atoi(first)
 			to, err2 := strconv.Atoi(last)
 			if err1 != nil || err2 != nil || from > to || to >= snapshot.MaxGPUs {
-				return nil, fmt.Errorf(`%s is no range of GPUs: write the lowest and the highest index, as in "0-3", below %d`, quote(word), snapshot.MaxGPUs)
+				return nil, fmt.Errorf(
+					`%s is no range of GPUs: write the lowest and the highest index, as in "0-3", below %d`,
+					quote(word), snapshot.MaxGPUs)
 			}
 			keys = nil
 			for i := from; i <= to; i++ {

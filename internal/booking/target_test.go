@@ -248,9 +248,11 @@ func TestGPUKeysThatMeanSomethingElse(t *testing.T) {
 		"0": "gpu01:0 eve", "0,1": "gpu01:0 eve, gpu01:1 eve", "0-1": "gpu01:0 eve, gpu01:1 eve", "*": "gpu01 eve",
 		"-1": "gpu01 ?", "- 1": "gpu01 ?", "−1": "gpu01 ?", "gpu -1": "gpu01 ?", "gpu--1": "gpu01 ?", "+1": "gpu01 ?",
 		"1.0": "gpu01 ?", "": "gpu01 ?", "all": "gpu01 ?", "0x1": "gpu01 ?",
-		"3-0": "gpu01 ?", "0-": "gpu01 ?", "64": "gpu01 ?", "0;1": "gpu01 ?", "1e0": "gpu01 ?", "GPU 0, GPU 1": "gpu01 ?",
-		"٣":  "gpu01 ?",
-		"01": "gpu01:1 ?", "GPU 0": "gpu01:0 ?", "gpu-1": "gpu01:1 ?", "#1": "gpu01:1 ?", ":1": "gpu01:1 ?", "１": "gpu01:1 ?",
+		"3-0": "gpu01 ?", "0-": "gpu01 ?", "64": "gpu01 ?", "0;1": "gpu01 ?", "1e0": "gpu01 ?",
+		"GPU 0, GPU 1": "gpu01 ?",
+		"٣":            "gpu01 ?",
+		"01":           "gpu01:1 ?", "GPU 0": "gpu01:0 ?", "gpu-1": "gpu01:1 ?", "#1": "gpu01:1 ?", ":1": "gpu01:1 ?",
+		"１":       "gpu01:1 ?",
 		"1\u200b": "gpu01:1 ?", " 1 ": "gpu01:1 ?", "0\u00a0": "gpu01:0 ?",
 		"GPU‑00000000‑0000‑4000‑8000‑0000000000aa": "gpu01:GPU-00000000-0000-4000-8000-0000000000aa ?",
 	} {
@@ -315,7 +317,8 @@ func TestBookingsBelowOddKeysAreReleased(t *testing.T) {
 		}
 
 		p.Login, p.Person = "eve", "eve"
-		if c, _, err := p.Extend(file, tt.which, "1d"); (err == nil) != (len(c.Done) == 1 && c.Done[0].Until.Day() == 3) ||
+		if c, _, err := p.Extend(file, tt.which, "1d"); (err == nil) != (len(c.Done) == 1 &&
+			c.Done[0].Until.Day() == 3) ||
 			(err != nil) != strings.Contains(tt.left, "?") {
 			t.Errorf("%s: extended: %+v, %v", tt.key, c.Done, err)
 		}
@@ -336,8 +339,9 @@ func TestNoOddKeyFreesAGPU(t *testing.T) {
 		host := rapid.SampledFrom([]string{"gpu01", "gpu02", "gpu10", "atlas3"}).Draw(t, "host")
 		gpu := rapid.IntRange(0, 7).Draw(t, "gpu")
 		blank := rapid.SampledFrom([]string{"", "", " ", "\u200b", "\u00a0", "\t", "\ufeff", "\u2060"})
-		link := blank.Draw(t, "before") + rapid.SampledFrom([]string{":", "/", "#", " ", "：", ":gpu", " GPU ", ":#", "[",
-			": [", "::", "@", "|", "="}).Draw(t, "link") + blank.Draw(t, "behind")
+		link := blank.Draw(t, "before") +
+			rapid.SampledFrom([]string{":", "/", "#", " ", "：", ":gpu", " GPU ", ":#", "[",
+				": [", "::", "@", "|", "="}).Draw(t, "link") + blank.Draw(t, "behind")
 		key := host + rapid.SampledFrom([]string{"", ".", ".example.org"}).Draw(t, "domain") + link + strconv.Itoa(gpu)
 		if strings.Contains(link, "[") {
 			key += "]"
@@ -353,7 +357,8 @@ func TestNoOddKeyFreesAGPU(t *testing.T) {
 
 		p := booking.Policy{Login: "bob", Person: "bob", Now: noon, Zone: time.UTC,
 			FileZone: booking.Zone{Location: time.UTC}, Fleet: fleet}
-		if strings.Contains(value, "[") && !booked(p.Read([]byte(file)), host, gpu) && booked(p.Read([]byte(file)), host, 0) {
+		if strings.Contains(value, "[") && !booked(p.Read([]byte(file)), host, gpu) &&
+			booked(p.Read([]byte(file)), host, 0) {
 			return // a list below a host begins with GPU 0, whatever else its key says
 		}
 		_, err := p.Book([]byte(file), booking.Booking{Host: host, Target: booking.Target{Index: gpu},

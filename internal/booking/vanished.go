@@ -58,7 +58,8 @@ func Vanished(record []Entry, cal *Calendar, opts Options) []Entry {
 		there = slices.Concat(there, held[place{b.Host, Reserved, Unreadable}]) // which may be this one
 		if !slices.ContainsFunc(there, func(have Booking) bool {
 			// An index and a UUID may be the same GPU.
-			sameTarget := have.Target == b.Target || have.Target.All || b.Target.All || (have.Target.UUID == "") != (b.Target.UUID == "")
+			sameTarget := have.Target == b.Target || have.Target.All || b.Target.All ||
+				(have.Target.UUID == "") != (b.Target.UUID == "")
 			return sameTarget && (have.From.Equal(b.From) || !have.OverAt(opts.Now) && sameTime(have, b))
 		}) {
 			gone = append(gone, e)
@@ -74,7 +75,8 @@ func (f *File) vanished(cal *Calendar, opts Options) []snapshot.Problem {
 	for i, e := range gone {
 		if i == maxVanished {
 			problems = append(problems, snapshot.Problem{Code: "booking:vanished", File: filepath.Base(f.path),
-				Message: fmt.Sprintf("%d more bookings are gone from the file, and were not released: gpuboard bookings --log lists them", len(gone)-maxVanished)})
+				Message: fmt.Sprintf(
+					"%d more bookings are gone from the file, and were not released: gpuboard bookings --log lists them", len(gone)-maxVanished)})
 			break
 		}
 		problems = append(problems, f.vanishedProblem(e, opts.Now))
@@ -89,8 +91,10 @@ func (f *File) vanishedProblem(e Entry, now time.Time) snapshot.Problem {
 		p.GPU = &b.Target.Index
 	}
 	say := func(restore string) string {
-		return fmt.Sprintf("%s is gone from the file, and was not released: it was %s by %s on %s, for %s. To put it back: %s; or to agree: gpuboard release %s",
-			thing(b.Host, b.Target), e.Action, quote(e.By), e.At.In(f.zone.Location).Format("2006-01-02 15:04 MST"), Describe(b.From, b.Until, now, f.zone.Location), restore, shell.Quote(e.ID))
+		return fmt.Sprintf(
+			"%s is gone from the file, and was not released: it was %s by %s on %s, for %s. To put it back: %s; or to agree: gpuboard release %s",
+			thing(b.Host, b.Target), e.Action, quote(e.By), e.At.In(f.zone.Location).Format("2006-01-02 15:04 MST"),
+			Describe(b.From, b.Until, now, f.zone.Location), restore, shell.Quote(e.ID))
 	}
 	if p.Message = say(restoring(b, now)); len(p.Message) > snapshot.MaxTextBytes {
 		b.Comment = "" // a command that is cut off would be useless

@@ -42,7 +42,8 @@ func (a *app) availableCommand() *cobra.Command {
 				return err
 			}
 			if _, err := strconv.Atoi(strings.Join(args, "")); err == nil {
-				return failure.Usage("did you mean gpuboard available --limit "+args[0], "%q is a number, and no host", args[0])
+				return failure.Usage("did you mean gpuboard available --limit "+args[0], "%q is a number, and no host",
+					args[0])
 			}
 			w.user = cmp.Or(w.user, a.bookingName(cfg))
 			b, mine, open, err := a.open(c, cfg, &w, args)
@@ -83,19 +84,25 @@ func (a *app) availableCommand() *cobra.Command {
 				what += " booked by " + w.user
 			}
 			if len(cfg.Sites()) > 0 && len(b.Hosts) > 0 {
-				hint = "other clusters may have some: " + shell.Join(append(commandLine(c, "format"), "--format", "host:index")...)
+				hint = "other clusters may have some: " +
+					shell.Join(append(commandLine(c, "format"), "--format", "host:index")...)
 			}
-			return failure.New(failure.ExitNoMatch, fmt.Errorf("%s can be used now; you want %d", what, max(w.limit, 1)), hint)
+			return failure.New(failure.ExitNoMatch,
+				fmt.Errorf("%s can be used now; you want %d", what, max(w.limit, 1)), hint)
 		}),
 	}
 	a.flags(c, hereKeys()...)
 	w.flags(c)
 	c.Flags().IntVarP(&w.limit, "limit", "l", 0, "print at most `NUMBER` GPUs (default: all)")
-	c.Flags().BoolVar(&w.Booked, "booked-only", false, "only GPUs that you have booked now, for programs that start jobs")
-	c.Flags().StringVar(&w.maxUsed, "max-used", "", "also GPUs of whose memory at most `20%` is used (default: free GPUs only)")
-	c.Flags().StringVar(&w.shape, "format", "indices", "`FORMAT`: indices, uuids, env (the variables that CUDA, or AMD's ROCm, needs), or host:index of all hosts")
+	c.Flags().BoolVar(&w.Booked, "booked-only", false,
+		"only GPUs that you have booked now, for programs that start jobs")
+	c.Flags().StringVar(&w.maxUsed, "max-used", "",
+		"also GPUs of whose memory at most `20%` is used (default: free GPUs only)")
+	c.Flags().StringVar(&w.shape, "format", "indices",
+		"`FORMAT`: indices, uuids, env (the variables that CUDA, or AMD's ROCm, needs), or host:index of all hosts")
 	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
-	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"indices", "uuids", "env", "host:index"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("format",
+		cobra.FixedCompletions([]string{"indices", "uuids", "env", "host:index"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -111,13 +118,15 @@ func (a *app) open(c *cobra.Command, cfg *config.Config, w *wanted, places []str
 			return nil, nil, nil, err
 		}
 		missing := a.gpusMissing(cfg, node)
-		if everywhere = missing != nil && noDriver(node) && len(cfg.Sites()) > 0 && !c.Flags().Changed("format"); !everywhere {
+		if everywhere = missing != nil && noDriver(node) && len(cfg.Sites()) > 0 &&
+			!c.Flags().Changed("format"); !everywhere {
 			mine = aliases.Mine(w.user)
 			return node, mine, board.OneVendor(w.Choose(node, mine), w.limit), a.withProblems(node, missing)
 		}
 	}
 	if c.Flags().Changed("format") && w.shape != "host:index" {
-		return nil, nil, nil, failure.Usage("without --format it prints HOST:INDEX, as book takes it", "--format %s is for this node alone", w.shape)
+		return nil, nil, nil, failure.Usage("without --format it prints HOST:INDEX, as book takes it",
+			"--format %s is for this node alone", w.shape)
 	}
 	w.shape = "host:index"
 	mine = a.asking(cfg, w.user).Aliases.Mine(w.user)
@@ -147,10 +156,13 @@ func (w *wanted) count(n int) string {
 func (w *wanted) flags(c *cobra.Command) {
 	c.Flags().BoolVar(&w.MIG, "mig", false, "MIG slices, and not whole GPUs")
 	c.Flags().StringVar(&w.Model, "model", "", "only GPUs whose name contains this `TEXT`")
-	c.Flags().StringVar(&w.minMemory, "min-memory", "", "only GPUs with at least this `MEMORY`, such as 40G (as vendors count) or 40Gi")
-	c.Flags().StringVar(&w.Order, "order", "index", "prefer by `ORDER`: index, memory or power (most free memory or highest limit first)")
+	c.Flags().StringVar(&w.minMemory, "min-memory", "",
+		"only GPUs with at least this `MEMORY`, such as 40G (as vendors count) or 40Gi")
+	c.Flags().StringVar(&w.Order, "order", "index",
+		"prefer by `ORDER`: index, memory or power (most free memory or highest limit first)")
 	c.Flags().StringVar(&w.user, "user", "", "the `NAME` you book under (default: booking.name, else your login name)")
-	_ = c.RegisterFlagCompletionFunc("order", cobra.FixedCompletions([]string{"index", "memory", "power"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("order",
+		cobra.FixedCompletions([]string{"index", "memory", "power"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // hint is where else there may be something, if there are too few GPUs.
@@ -188,7 +200,8 @@ func (w *wanted) check(c *cobra.Command, shapes ...string) error {
 	if w.maxUsed != "" {
 		percent, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(w.maxUsed, "%")), 64)
 		if err != nil || !(percent >= 0 && percent <= 100) {
-			return failure.Usage("for instance --max-used 20%", "--max-used: %q is no share of the memory from 0%% to 100%%", w.maxUsed)
+			return failure.Usage("for instance --max-used 20%",
+				"--max-used: %q is no share of the memory from 0%% to 100%%", w.maxUsed)
 		}
 		w.MaxUsed = &percent
 	}
@@ -221,7 +234,8 @@ func (w *wanted) format(open []board.Unit) string {
 func (a *app) warnOfBookings(open []board.Unit, mine func(string) bool, look text.Options) {
 	for _, o := range open {
 		if next := o.GPU.Next; next != nil && !mine(next.Name) && next.From.Sub(a.now()) <= 24*time.Hour {
-			fmt.Fprintf(a.stderr, "gpuboard: %s is booked by %s from %s\n", o, failure.Printable(next.Name), next.From.In(look.Zone).Format("Mon 15:04"))
+			fmt.Fprintf(a.stderr, "gpuboard: %s is booked by %s from %s\n", o, failure.Printable(next.Name),
+				next.From.In(look.Zone).Format("Mon 15:04"))
 		}
 	}
 }
@@ -243,7 +257,8 @@ func (w *wanted) why(b *board.Board, h *board.Host, g *board.GPU, look text.Opti
 	case why == "" && w.vendor != "" && g.Maker() != w.vendor:
 		return "of another vendor than those chosen"
 	case w.MaxUsed != nil && g.State != board.Unknown && g.State != board.Lost && !w.LittleUsed(g):
-		return strings.TrimPrefix(why+"; more than "+strconv.FormatFloat(*w.MaxUsed, 'g', -1, 64)+" % of its memory is in use", "; ")
+		return strings.TrimPrefix(
+			why+"; more than "+strconv.FormatFloat(*w.MaxUsed, 'g', -1, 64)+" % of its memory is in use", "; ")
 	case why == "" && g.Slice != nil:
 		return "its UUID is not known, and CUDA knows a slice by nothing else: is `nvidia-smi -L` well?"
 	}
@@ -284,7 +299,8 @@ func (a *app) availableJSON(w *wanted, b *board.Board, open []board.Unit, look t
 		Others    []one  `json:"others"`
 	}{Schema: 1, Available: []one{}, Others: []one{}}
 	row := func(g *board.GPU) one {
-		o := one{Index: g.Index, Slice: g.SliceIndex(), Vendor: string(g.Maker()), UUID: g.UUID, Name: g.Name, State: g.State, MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed}
+		o := one{Index: g.Index, Slice: g.SliceIndex(), Vendor: string(g.Maker()), UUID: g.UUID, Name: g.Name,
+			State: g.State, MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed}
 		if !g.FreeUntil.IsZero() {
 			o.FreeUntil = &g.FreeUntil
 		}

@@ -97,13 +97,16 @@ func (a *app) bookCommand() *cobra.Command {
 	c.Flags().StringVar(&r.kind, "kind", "", "`KIND`: booking, or maintenance to drain a host or GPU")
 	c.Flags().IntVar(&r.gpus, "gpus", 0, "book this `NUMBER` of free GPUs, wherever they are")
 	c.Flags().StringVar(&r.pick.Model, "model", "", "only GPUs whose name contains this `TEXT`")
-	c.Flags().StringVar(&r.pick.minMemory, "min-memory", "", "only GPUs with at least this `MEMORY`, such as 40G (as vendors count) or 40Gi")
+	c.Flags().StringVar(&r.pick.minMemory, "min-memory", "",
+		"only GPUs with at least this `MEMORY`, such as 40G (as vendors count) or 40Gi")
 	c.Flags().BoolVar(&r.pick.MIG, "mig", false, "MIG slices, and not whole GPUs")
 	c.Flags().BoolVar(&r.oneHost, "same-host", false, "all of them on one host")
-	c.Flags().StringVar(&r.overRunning, "over-running", "", "book GPUs in use (`JOBS`: over these and no others, as a refusal shows them)")
+	c.Flags().StringVar(&r.overRunning, "over-running", "",
+		"book GPUs in use (`JOBS`: over these and no others, as a refusal shows them)")
 	c.Flags().Lookup("over-running").NoOptDefVal = overNow
 	c.Flags().BoolVar(&r.force, "force", false, "book despite other bookings, and GPUs that the board does not know")
-	_ = c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions([]string{"booking", "maintenance"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("kind",
+		cobra.FixedCompletions([]string{"booking", "maintenance"}, cobra.ShellCompDirectiveNoFileComp))
 	c.ValidArgsFunction = a.completeHosts
 	return c
 }
@@ -140,7 +143,8 @@ func (e *editor) booking(r *bookRequest) (one booking.Booking, err error) {
 		flag, until = "--for", r.length
 	case until == "":
 		if e.defaultLength == "" || e.defaultLength == "none" {
-			return one, failure.Usage("for instance --for 2d6h, or --until \"fri 18:00\"; booking.default_duration in gpuboard.yml is taken when neither is given", "for how long?")
+			return one, failure.Usage(
+				"for instance --for 2d6h, or --until \"fri 18:00\"; booking.default_duration in gpuboard.yml is taken when neither is given", "for how long?")
 		}
 		flag, until = "booking.default_duration", e.defaultLength
 	}
@@ -206,7 +210,8 @@ func (e *editor) wanted(r *bookRequest, one booking.Booking, args []string) ([]b
 		}
 		for _, target := range targets {
 			if r.gpus > 0 && !target.All {
-				return nil, failure.Usage("name hosts alone with --gpus, or GPUs without it", "%s names a GPU, and --gpus is to pick them", arg)
+				return nil, failure.Usage("name hosts alone with --gpus, or GPUs without it",
+					"%s names a GPU, and --gpus is to pick them", arg)
 			}
 			b := one
 			b.Host, b.Target, b.Written = host, target, e.Written
@@ -304,7 +309,8 @@ func (e *editor) misplaced(r *bookRequest, args []string) error {
 // returns the other places, and the flags; nil for none.
 func (e *editor) cutTimes(r *bookRequest, args []string) (places, flags []string) {
 	places = args
-	for _, given := range []struct{ flag, begins string }{{"--from", r.from}, {"--until", r.until}, {"--for", r.length}} {
+	for _, given := range []struct{ flag, begins string }{{"--from", r.from}, {"--until", r.until},
+		{"--for", r.length}} {
 		if given.begins == "" || strings.Contains(given.begins, "/") { // a date with slashes is refused for these
 			continue
 		}
@@ -346,7 +352,8 @@ func (e *editor) choose(data []byte, r *bookRequest, one booking.Booking, hosts 
 	}
 	offer := wish.Offer(e.board, e.Read(data), e.Now)
 	if offer.Units == nil {
-		err := fmt.Errorf("%s can be booked; you want %d, and there are %d of this kind", r.pick.count(offer.Open), r.gpus, offer.Fit)
+		err := fmt.Errorf("%s can be booked; you want %d, and there are %d of this kind", r.pick.count(offer.Open),
+			r.gpus, offer.Fit)
 		return nil, failure.New(failure.ExitNoMatch, err, e.nextHint(r, one, offer.Next))
 	}
 
@@ -370,7 +377,8 @@ func (e *editor) nextHint(r *bookRequest, one booking.Booking, next time.Time) s
 		replaced = append(replaced, "until")
 		more = append(more, "--until", e.typed(next.Add(one.Until.Sub(one.From))))
 	}
-	return fmt.Sprintf("%s can be booked from %s on: %s", r.pick.count(r.gpus), e.moment(next), r.again(replaced, more...))
+	return fmt.Sprintf("%s can be booked from %s on: %s", r.pick.count(r.gpus), e.moment(next),
+		r.again(replaced, more...))
 }
 
 // typed is a moment as --from and --until take it, up to the minute in which it lies.
@@ -387,7 +395,9 @@ func (e *editor) unusable(wanted []booking.Booking) {
 		h := &e.board.Hosts[i]
 		for g := range h.Units() {
 			broken := g.State == board.Stuck || g.State == board.Lost
-			if broken && slices.ContainsFunc(wanted, func(w booking.Booking) bool { return w.Host == h.Name && g.CoveredBy(w.Target) }) {
+			if broken &&
+				slices.ContainsFunc(wanted,
+					func(w booking.Booking) bool { return w.Host == h.Name && g.CoveredBy(w.Target) }) {
 				why := text.Why(e.board, g, text.Options{Width: 200, Zone: e.Zone})
 				e.note(fmt.Sprintf("%s:%s is %s", h.Name, g.Label(), why))
 			}
@@ -441,27 +451,11 @@ func (a *app) onWebHost(c *cobra.Command, cfg *config.Config, args []string) (do
 		return false, nil
 	}
 	if strings.HasPrefix(host, "-") || strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return true, failure.Usage("for instance booking.ssh: ada@web.example.org", "booking.ssh from %s: %q is not a host as ssh takes it", cfg.Origin("booking.ssh"), host)
+		return true, failure.Usage("for instance booking.ssh: ada@web.example.org",
+			"booking.ssh from %s: %q is not a host as ssh takes it", cfg.Origin("booking.ssh"), host)
 	}
 	return true, a.bySSH(c, cfg, host, args)
 }
-
-// bySSH runs a command on the web host.
-func (a *app) bySSH(c *cobra.Command, cfg *config.Config, host string, args []string) error {
-	code, err := a.ssh(c.Context(), host, remoteCommand(c, cfg, args))
-	switch {
-	case err != nil:
-		return failure.New(failure.ExitError, fmt.Errorf("running gpuboard on %s: %w", host, err), "bookings are changed on the web host: is ssh installed here?")
-	case code == sshFailed:
-		return failure.New(failure.ExitTryAgain, fmt.Errorf("running gpuboard on %s: ssh failed", host), "try: ssh "+shell.Quote(host)+" gpuboard version")
-	case code != failure.ExitOK:
-		return silent(code) // it has said everything itself
-	}
-	return nil
-}
-
-// sshFailed is the exit code by which ssh tells its own errors from the command's.
-const sshFailed = 255
 
 // remoteCommand is the same command without what concerns this machine alone.
 func remoteCommand(c *cobra.Command, cfg *config.Config, args []string) string {

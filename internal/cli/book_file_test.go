@@ -46,7 +46,8 @@ func (c *counter) run(code int, args ...string) (stdout, stderr string) {
 	c.t.Helper()
 	var out, problems bytes.Buffer
 	if got := cli.Main(args, strings.NewReader(""), &out, &problems); got != code {
-		c.t.Errorf("gpuboard %s: exit %d, want %d\n%s%s", strings.Join(args, " "), got, code, out.String(), problems.String())
+		c.t.Errorf("gpuboard %s: exit %d, want %d\n%s%s", strings.Join(args, " "), got, code, out.String(),
+			problems.String())
 	}
 	return out.String(), problems.String()
 }
@@ -72,10 +73,12 @@ func TestBookings(t *testing.T) {
 	const now = "--now=2026-11-20T10:42:00Z"
 
 	// What cannot work, and the code that says whether to try again.
-	if _, stderr := c.run(2, "book", "gpu01:0", "--comments", filepath.Join(c.dir, "none", "comments.json")); !strings.Contains(stderr, "no directory") {
+	if _, stderr := c.run(2, "book", "gpu01:0", "--comments",
+		filepath.Join(c.dir, "none", "comments.json")); !strings.Contains(stderr, "no directory") {
 		t.Errorf("no such directory: %s", stderr)
 	}
-	if _, stderr := c.run(2, "book", "gpu01:0", "--comments", "sftp://web.example.org/srv/comments.json"); !strings.Contains(stderr, "booking.ssh") {
+	if _, stderr := c.run(2, "book", "gpu01:0", "--comments",
+		"sftp://web.example.org/srv/comments.json"); !strings.Contains(stderr, "booking.ssh") {
 		t.Errorf("an address: %s", stderr)
 	}
 
@@ -86,21 +89,25 @@ func TestBookings(t *testing.T) {
 	c.write("comments.json", example)
 	c.write("aliases.csv", []byte("adal,ada\n"))
 
-	if _, stderr := c.run(1, "book", "gpu01:0", "--name", "bob", now); !strings.Contains(stderr, "gpu01:0 is booked by ada") {
+	if _, stderr := c.run(1, "book", "gpu01:0", "--name", "bob", now); !strings.Contains(stderr,
+		"gpu01:0 is booked by ada") {
 		t.Errorf("a conflict: %s", stderr)
 	}
-	if out, _ := c.run(0, "book", "gpu01:1", "--for", "2d", "--dry-run", now); !strings.Contains(out, `+       "date": "2026-11-22 11:42"`) || c.read() != string(example) {
+	if out, _ := c.run(0, "book", "gpu01:1", "--for", "2d", "--dry-run", now); !strings.Contains(out,
+		`+       "date": "2026-11-22 11:42"`) || c.read() != string(example) {
 		t.Errorf("dry run: %s", out)
 	}
 	out, stderr := c.run(0, "book", "gpu01:1", "--for", "2d", now)
-	if !strings.HasPrefix(out, "gpu01:1 booked for ada: Fri 20 Nov 11:42 → Sun 22 Nov 11:42 CET (2 d) [") || !strings.Contains(stderr, "it is not checked whether the GPUs exist: no board") {
+	if !strings.HasPrefix(out, "gpu01:1 booked for ada: Fri 20 Nov 11:42 → Sun 22 Nov 11:42 CET (2 d) [") ||
+		!strings.Contains(stderr, "it is not checked whether the GPUs exist: no board") {
 		t.Errorf("booked: %q, %q", out, stderr)
 	}
 	onlyAdded(t, string(example), c.read(), "{},                               // GPU 1: not booked")
 
 	// The alias beside the file is known: adal is ada.
 	c.run(0, "extend", "gpu01:1", "--for", "1d", "--name", "adal", now)
-	if out, _ := c.run(0, "bookings", "--mine", now); !strings.Contains(out, "Mon 23 Nov 11:42 CET") || strings.Contains(out, "grace  ") {
+	if out, _ := c.run(0, "bookings", "--mine", now); !strings.Contains(out, "Mon 23 Nov 11:42 CET") ||
+		strings.Contains(out, "grace  ") {
 		t.Errorf("listed: %s", out)
 	}
 	c.run(1, "release", "gpu01:1", "--name", "bob", now)
@@ -108,7 +115,8 @@ func TestBookings(t *testing.T) {
 	if !strings.Contains(c.read(), `"date": "2026-11-20 12:42"`) {
 		t.Errorf("released:\n%s", c.read())
 	}
-	if out, _ := c.run(0, "bookings", "--prune", "--now=2026-12-31T00:00:00Z"); !strings.HasPrefix(out, "moved 5 bookings that ended before Tue 1 Dec 2026 01:00 CET") {
+	if out, _ := c.run(0, "bookings", "--prune", "--now=2026-12-31T00:00:00Z"); !strings.HasPrefix(out,
+		"moved 5 bookings that ended before Tue 1 Dec 2026 01:00 CET") {
 		t.Errorf("pruned: %s", out)
 	}
 	archive, err := os.ReadFile(filepath.Join(c.dir, "comments.archive.json"))
@@ -129,7 +137,8 @@ func TestBookings(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if name := e.Name(); strings.HasPrefix(name, ".") && name != ".comments.json.previous" && name != ".comments.json.last-good" && name != ".comments.json.lock" {
+		if name := e.Name(); strings.HasPrefix(name, ".") && name != ".comments.json.previous" &&
+			name != ".comments.json.last-good" && name != ".comments.json.lock" {
 			t.Errorf("left behind: %s", name)
 		}
 	}
@@ -174,7 +183,9 @@ func TestOverRunningIsForWhatWasShown(t *testing.T) {
 	book := func(code int, changed int32, args ...string) (stdout, stderr string) {
 		looks.Store(0)
 		changeAt = changed
-		return c.run(code, append([]string{"book", "gpu01:0,1", "--for", "1d", "--site-url", site, "--now=2026-11-20T09:42:00Z"}, args...)...)
+		return c.run(code,
+			append([]string{"book", "gpu01:0,1", "--for", "1d", "--site-url", site, "--now=2026-11-20T09:42:00Z"},
+				args...)...)
 	}
 
 	_, stderr := book(1, 0)
@@ -204,13 +215,15 @@ func TestOverRunningIsForWhatWasShown(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &refused); err != nil {
 		t.Fatalf("%v: %s", err, stdout)
 	}
-	if refused.Action != "refused" || len(refused.Running) != 1 || refused.Running[0].Place != "gpu01:0" || refused.Running[0].User != "ann" {
+	if refused.Action != "refused" || len(refused.Running) != 1 || refused.Running[0].Place != "gpu01:0" ||
+		refused.Running[0].User != "ann" {
 		t.Errorf("refused as JSON: %s", stdout)
 	}
 	if _, err := os.Stat(c.file); !os.IsNotExist(err) {
 		t.Errorf("a refusal booked: %v", err)
 	}
-	if _, stderr := book(0, 0, "--over-running="+refused.OverRunning, "--json"); !strings.Contains(stderr, "note: gpu01:0 is in use by ann") {
+	if _, stderr := book(0, 0, "--over-running="+refused.OverRunning, "--json"); !strings.Contains(stderr,
+		"note: gpu01:0 is in use by ann") {
 		t.Errorf("what it went over is not named: %s", stderr)
 	}
 }
@@ -253,7 +266,8 @@ func TestLatin1StaysLatin1(t *testing.T) {
 	t.Setenv("GPUBOARD_BOOKING_NAME", "zoë")
 	book := func(comment string) (int, string) {
 		var out, problems bytes.Buffer
-		code := cli.Main([]string{"book", "gpu01:1", "--for", "1d", "--comment", comment, "--comments", file}, strings.NewReader(""), &out, &problems)
+		code := cli.Main([]string{"book", "gpu01:1", "--for", "1d", "--comment", comment, "--comments", file},
+			strings.NewReader(""), &out, &problems)
 		return code, problems.String()
 	}
 	if code, stderr := book("日本"); code != 1 || !strings.Contains(stderr, "iconv") {
@@ -263,7 +277,8 @@ func TestLatin1StaysLatin1(t *testing.T) {
 		t.Fatalf("exit %d, %s", code, stderr)
 	}
 	data, err := os.ReadFile(file)
-	if err != nil || !bytes.Contains(data, []byte("P\xe8re")) || !bytes.Contains(data, []byte("f\xfcr sp\xe4ter")) || !bytes.Contains(data, []byte("zo\xeb")) {
+	if err != nil || !bytes.Contains(data, []byte("P\xe8re")) || !bytes.Contains(data, []byte("f\xfcr sp\xe4ter")) ||
+		!bytes.Contains(data, []byte("zo\xeb")) {
 		t.Errorf("the encoding changed: %q, %v", data, err)
 	}
 }
@@ -284,7 +299,8 @@ func TestDocumentedCommandsAreRun(t *testing.T) {
 	}
 	for _, m := range commands {
 		// A script quotes with single quotes where a shell has double ones.
-		if command := strings.ReplaceAll(string(m[1]), `"`, `'`); !strings.Contains(string(script), "exec "+command+"\n") {
+		if command := strings.ReplaceAll(string(m[1]), `"`, `'`); !strings.Contains(string(script),
+			"exec "+command+"\n") {
 			t.Errorf("docs/bookings.md says %q, and no script runs it", command)
 		}
 	}
@@ -320,8 +336,10 @@ func TestBookUsageErrors(t *testing.T) {
 		{args: "--gpus 0", want: "at least 1"},
 		{args: "--gpus 1 --min-memory lots", want: "is no amount of memory"},
 		{args: "gpu01:0 --for 1d --until fri", want: "both say when it ends"},
-		{args: "gpu01:0 --until 18h", want: `--until: "18h" can mean a time of day and a length of time: write "18:00" or "in 18h"`},
-		{args: "gpu01:0 --from 9h --for 1d", want: `--from: "9h" can mean a time of day and a length of time: write "09:00" or "in 9h"`},
+		{args: "gpu01:0 --until 18h",
+			want: `--until: "18h" can mean a time of day and a length of time: write "18:00" or "in 18h"`},
+		{args: "gpu01:0 --from 9h --for 1d",
+			want: `--from: "9h" can mean a time of day and a length of time: write "09:00" or "in 9h"`},
 		{args: "extend gpu01:0", want: "how long"},
 		{args: "extend gpu01:0 --for 1d gpu02", want: `extend takes WHICH: "gpu02" is too much`},
 		{args: "extend gpu01:0 --for 1d --until fri", want: "both say when it ends"},
@@ -329,7 +347,8 @@ func TestBookUsageErrors(t *testing.T) {
 		{args: "extend gpu01:x --for 1d", want: "names no GPU"},
 		{args: "gpu01:0 --now yesterday", want: "RFC 3339"},
 		{args: "gpu01:0 --timezone Mars/Olympus", want: "is not a time zone"},
-		{args: "gpu01:0", env: "GPUBOARD_BOOKING_DEFAULT_DURATION=soon", want: "booking.default_duration from GPUBOARD_BOOKING_DEFAULT_DURATION"},
+		{args: "gpu01:0", env: "GPUBOARD_BOOKING_DEFAULT_DURATION=soon",
+			want: "booking.default_duration from GPUBOARD_BOOKING_DEFAULT_DURATION"},
 		{args: "gpu01:0", env: "GPUBOARD_BOOKING_MAX_DURATION=-1d", want: "booking.max_duration from"},
 		{args: "gpu01:0 --for 1d --name " + strings.Repeat("x", 200), want: "its name is 200 bytes long"},
 		{args: "gpu01:0 --for 1d --comment " + strings.Repeat("x", 3000), want: "its comment is 3000 bytes long"},
@@ -400,7 +419,8 @@ func TestPruneKilledAtAnyMoment(t *testing.T) {
 	}
 	prune := func() *exec.Cmd {
 		cmd := exec.Command("gpuboard", "bookings", "--prune", "--comments", file)
-		cmd.Env = append(os.Environ(), "GPUBOARD_TIMEZONE=UTC", "GPUBOARD_CONFIG=", "GPUBOARD_SITE="+dir, "GPUBOARD_DATA="+dir)
+		cmd.Env = append(os.Environ(), "GPUBOARD_TIMEZONE=UTC", "GPUBOARD_CONFIG=", "GPUBOARD_SITE="+dir,
+			"GPUBOARD_DATA="+dir)
 		return cmd
 	}
 	between := 0
@@ -419,7 +439,8 @@ func TestPruneKilledAtAnyMoment(t *testing.T) {
 		for n := range old {
 			c := fmt.Sprintf("c%d", n)
 			if have[c]+moved[c] == 0 || have[c] > 1 || moved[c] > 1 {
-				t.Fatalf("killed at %d: %s is %d times in the file and %d times in the archive", i, c, have[c], moved[c])
+				t.Fatalf("killed at %d: %s is %d times in the file and %d times in the archive", i, c, have[c],
+					moved[c])
 			}
 		}
 		if len(moved) > 0 && len(have) > 1 {

@@ -27,7 +27,8 @@ func (a *app) bookingsCommand() *cobra.Command {
 	var name, at, host, user, before, keep string
 	var mineOnly, all, asJSON, asICS, prune, log bool
 	c := &cobra.Command{
-		Use: "bookings", Short: "list the bookings, or move old ones into the archive", GroupID: groupUse, Args: cobra.NoArgs,
+		Use: "bookings", Short: "list the bookings, or move old ones into the archive", GroupID: groupUse,
+		Args:       cobra.NoArgs,
 		SuggestFor: []string{"reservations"},
 		Long: "bookings lists current and upcoming bookings. Errors in comments.json are printed on stderr\n" +
 			"with line and column, and the exit code is then 3. With --prune it moves old bookings to\n" +
@@ -101,7 +102,8 @@ func (a *app) bookingsCommand() *cobra.Command {
 			for _, p := range problems {
 				a.complain(p)
 			}
-			if len(list) == 0 && host != "" && e.board != nil && a.missingHosts(e.board, matching(e.board, []string{host})) > 0 {
+			if len(list) == 0 && host != "" && e.board != nil &&
+				a.missingHosts(e.board, matching(e.board, []string{host})) > 0 {
 				return silent(failure.ExitNoMatch)
 			}
 			if len(problems) > 0 {
@@ -120,8 +122,10 @@ func (a *app) bookingsCommand() *cobra.Command {
 	c.Flags().BoolVar(&asICS, "ics", false, "print a calendar file")
 	c.Flags().BoolVar(&prune, "prune", false, "move old bookings into comments.archive.json")
 	c.Flags().BoolVar(&log, "log", false, "print the log of changes (who booked, changed and released what)")
-	c.Flags().StringVar(&before, "before", "", "with --prune: `AGE` or time before which a booking is old (default 30d)")
-	c.Flags().StringVar(&keep, "keep", "", "after a change of timezone: `WHAT` bookings keep, their times or their words")
+	c.Flags().StringVar(&before, "before", "",
+		"with --prune: `AGE` or time before which a booking is old (default 30d)")
+	c.Flags().StringVar(&keep, "keep", "",
+		"after a change of timezone: `WHAT` bookings keep, their times or their words")
 	c.Flags().StringVar(&at, "now", "", "pretend that it is this `TIME` (RFC 3339)")
 	_ = c.RegisterFlagCompletionFunc("host", a.completeHosts)
 	return c
@@ -149,7 +153,8 @@ func (e *editor) prune(ctx context.Context, before string) error {
 		_, err = fmt.Fprintf(e.app.stdout, "no booking ended before %s\n", e.moment(end))
 		return err
 	}
-	_, err = fmt.Fprintf(e.app.stdout, "moved %s that ended before %s to %s\n", board.Number(len(moved), "booking"), e.moment(end), into)
+	_, err = fmt.Fprintf(e.app.stdout, "moved %s that ended before %s to %s\n", board.Number(len(moved), "booking"),
+		e.moment(end), into)
 	return cmp.Or(err, e.incomplete)
 }
 
@@ -178,7 +183,8 @@ func (e *editor) log() error {
 	for _, entry := range e.file.Record() {
 		b, _ := entry.Booking()
 		when := booking.Describe(b.From, b.Until, entry.At, e.Zone)
-		if _, err := fmt.Fprintf(e.app.stdout, "%s  %s  %s %s for %s: %s [%s]\n", e.moment(entry.At), failure.Printable(entry.By), b.Place(), failure.Printable(entry.Action),
+		if _, err := fmt.Fprintf(e.app.stdout, "%s  %s  %s %s for %s: %s [%s]\n", e.moment(entry.At),
+			failure.Printable(entry.By), b.Place(), failure.Printable(entry.Action),
 			failure.Printable(b.Name), when, failure.Printable(b.ID)); err != nil {
 			return fmt.Errorf("writing the record: %w", err)
 		}
@@ -191,8 +197,9 @@ func (e *editor) published(path string, list []booking.Booking, problems []snaps
 	b := &board.Board{GeneratedAt: e.Now.UTC(), Problems: problems}
 	for _, bk := range list {
 		shown := board.Booking{
-			ID: bk.ID, Host: bk.Host, UUID: bk.Target.UUID, Name: bk.Name, From: bk.From, Until: bk.Until, Comment: bk.Comment,
-			Kind: string(bk.Kind), By: bk.By, Forced: bk.Forced, Line: bk.Line,
+			ID: bk.ID, Host: bk.Host, UUID: bk.Target.UUID, Name: bk.Name, From: bk.From, Until: bk.Until,
+			Comment: bk.Comment,
+			Kind:    string(bk.Kind), By: bk.By, Forced: bk.Forced, Line: bk.Line,
 			Active: bk.ActiveAt(e.Now), Expired: bk.OverAt(e.Now),
 		}
 		if index, known := e.Fleet.Index(bk); known {
@@ -200,13 +207,14 @@ func (e *editor) published(path string, list []booking.Booking, problems []snaps
 		}
 		b.Bookings = append(b.Bookings, shown)
 	}
-	return data.Files(render.Input{Board: b, Site: render.Site{Zone: e.Zone, Version: version()}, Emit: func(f render.File) error {
-		if f.Path != path {
-			return nil
-		}
-		_, err := e.app.stdout.Write(f.Content)
-		return err
-	}})
+	return data.Files(
+		render.Input{Board: b, Site: render.Site{Zone: e.Zone, Version: version()}, Emit: func(f render.File) error {
+			if f.Path != path {
+				return nil
+			}
+			_, err := e.app.stdout.Write(f.Content)
+			return err
+		}})
 }
 
 // table prints the bookings for people, with the comment last.

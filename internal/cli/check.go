@@ -85,7 +85,8 @@ func (a *app) checkAlive(ctx context.Context, cfg *config.Config, flags []string
 		if hint == "" {
 			hint = "gpuboard doctor node --host=" + loop.Host + a.node(cfg).Flags(loop.Settings)
 		}
-		fmt.Fprintf(a.stderr, "gpuboard: %s: %s\ngpuboard: hint: %s\n", loop.Host, failure.Line(loop.Push.Failure(), loop.Push.Code), hint)
+		fmt.Fprintf(a.stderr, "gpuboard: %s: %s\ngpuboard: hint: %s\n", loop.Host,
+			failure.Line(loop.Push.Failure(), loop.Push.Code), hint)
 		return silent(failure.ExitDegraded)
 	}
 	return nil
@@ -98,7 +99,8 @@ func (a *app) otherSetting(cfg *config.Config, name, was string) {
 		hint = "to keep the former one, " + cfg.Edit(name, was)
 	}
 	fmt.Fprintf(a.stderr, "gpuboard: note: the loop ran with another %s until now: %[1]s was %s, and is %s (%s)\n"+
-		"gpuboard: hint: %s\n", name, cmp.Or(was, "empty"), cmp.Or(cfg.String(name), "empty"), cfg.Origin(name), failure.Printable(hint))
+		"gpuboard: hint: %s\n", name, cmp.Or(was, "empty"), cmp.Or(cfg.String(name), "empty"), cfg.Origin(name),
+		failure.Printable(hint))
 }
 
 func (a *app) checkKill(ctx context.Context, cfg *config.Config) error {

@@ -90,7 +90,8 @@ func misunderstood(root *cobra.Command, args []string, err error, now time.Time)
 		return failure.Usage("gpuboard --help lists the commands, gpuboard COMMAND --help its flags", "%w", err)
 	}
 	if flag, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		kinds := map[string]string{"int": "a whole number", "bool": "true or false", "duration": "a duration like 30s or 5m"}
+		kinds := map[string]string{"int": "a whole number", "bool": "true or false",
+			"duration": "a duration like 30s or 5m"}
 		if kind, ok := kinds[flag.GetFlag().Value.Type()]; ok {
 			err = fmt.Errorf("--%s: %q is not %s", flag.GetFlag().Name, flag.GetValue(), kind)
 		}
@@ -187,7 +188,8 @@ func (a *app) root() *cobra.Command {
 	)
 	root.SetHelpCommandGroupID(groupSetup)
 	root.SetCompletionCommandGroupID(groupSetup)
-	root.PersistentFlags().String("config", "", "the configuration `FILE` (GPUBOARD_CONFIG; default ./gpuboard.yml, then /etc/gpuboard/gpuboard.yml)")
+	root.PersistentFlags().String("config", "",
+		"the configuration `FILE` (GPUBOARD_CONFIG; default ./gpuboard.yml, then /etc/gpuboard/gpuboard.yml)")
 	root.PersistentFlags().Var(&a.helpAll, "help-all", "all of the help: its text, exit statuses and settings")
 	root.PersistentFlags().Lookup("help-all").NoOptDefVal = "true"
 	root.AddCommand(a.commands()...)
@@ -203,10 +205,12 @@ func (a *app) root() *cobra.Command {
 
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
-		a.pullCommand(), a.collectCommand(), a.containersCommand(), a.publishCommand(), a.runCommand(), a.checkCommand(),
+		a.pullCommand(), a.collectCommand(), a.containersCommand(), a.publishCommand(), a.runCommand(),
+		a.checkCommand(),
 		a.registerCommand(), a.deregisterCommand(), a.notifyCommand(),
 		a.generateCommand(), a.acceptCommand(), a.serveCommand(), a.receiveCommand(),
-		a.listCommand(), a.availableCommand(), a.statusCommand(), a.waitCommand(), a.bookCommand(), a.extendCommand(), a.releaseCommand(), a.bookingsCommand(), a.mineCommand(), a.usageCommand(),
+		a.listCommand(), a.availableCommand(), a.statusCommand(), a.waitCommand(), a.bookCommand(), a.extendCommand(),
+		a.releaseCommand(), a.bookingsCommand(), a.mineCommand(), a.usageCommand(),
 		a.demoCommand(), a.initCommand(), a.doctorCommand(), a.mcpCommand(), a.versionCommand(),
 	}
 }
@@ -265,7 +269,9 @@ func (a *app) warnOfName(cfg *config.Config) {
 		if path == cfg.Path {
 			mend = "diff " + path + " " + other
 		}
-		fmt.Fprintf(a.stderr, "gpuboard: warning: %s is not read, because the configuration is called gpuboard.yml\ngpuboard: hint: %s\n", other, mend)
+		fmt.Fprintf(a.stderr,
+			"gpuboard: warning: %s is not read, because the configuration is called gpuboard.yml\ngpuboard: hint: %s\n",
+			other, mend)
 	}
 }
 
@@ -292,13 +298,15 @@ func (a *app) flags(c *cobra.Command, names ...string) {
 // Root is the tree of commands as it is the same on every machine, for the reference,
 // manual pages and completions. Its commands are not run.
 func Root() *cobra.Command {
-	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, now: time.Now, getenv: func(string) string { return "" }}
+	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, now: time.Now,
+		getenv: func(string) string { return "" }}
 	root := a.root()
 	root.Version = ""
 	root.InitDefaultCompletionCmd("")
 	for _, c := range root.Commands() {
 		c.InitDefaultHelpFlag()
-		for name, value := range map[string]string{"host": "", "spool": "/var/lib/gpuboard/spool", "state": "/var/lib/gpuboard/state"} {
+		for name, value := range map[string]string{"host": "", "spool": "/var/lib/gpuboard/spool",
+			"state": "/var/lib/gpuboard/state"} {
 			if f := c.Flags().Lookup(name); f != nil {
 				f.DefValue = value
 			}
@@ -347,7 +355,8 @@ func (a *app) versionCommand() *cobra.Command {
 				_, err := fmt.Fprintln(a.stdout, "gpuboard", version())
 				return err
 			}
-			v := map[string]string{"version": version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH}
+			v := map[string]string{"version": version(), "go": runtime.Version(), "os": runtime.GOOS,
+				"arch": runtime.GOARCH}
 			if info, ok := debug.ReadBuildInfo(); ok {
 				v["commit"], v["date"] = buildSetting(info, "vcs.revision"), buildSetting(info, "vcs.time")
 			}
@@ -380,5 +389,6 @@ func (a *app) refuseRoot(dir string) error {
 	if err != nil {
 		return nil // as in a container, where nobody has that name
 	}
-	return failure.Usage("runuser -u "+owner.Username+" -- gpuboard "+shell.Join(a.args...), "%s belongs to %s, who could not change files that root creates there", dir, owner.Username)
+	return failure.Usage("runuser -u "+owner.Username+" -- gpuboard "+shell.Join(a.args...),
+		"%s belongs to %s, who could not change files that root creates there", dir, owner.Username)
 }

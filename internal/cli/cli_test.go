@@ -73,7 +73,8 @@ func TestDiffLines(t *testing.T) {
 		{"nothing", "a\nb\n", "a\nb\n", ""},
 		{"new file", "", "{\n}\n", "+ {\n+ }\n"},
 		{"in the middle", "1\n2\n3\n4\n5\n6\n7\n", "1\n2\n3\nx\n5\n6\n7\n", "  1\n  2\n  3\n- 4\n+ x\n  5\n  6\n  7\n"},
-		{"two places", "a\n1\n2\n3\n4\n5\n6\n7\nb\n", "A\n1\n2\n3\n4\n5\n6\n7\nB\n", "- a\n+ A\n  1\n  2\n  3\n  ...\n  5\n  6\n  7\n- b\n+ B\n"},
+		{"two places", "a\n1\n2\n3\n4\n5\n6\n7\nb\n", "A\n1\n2\n3\n4\n5\n6\n7\nB\n",
+			"- a\n+ A\n  1\n  2\n  3\n  ...\n  5\n  6\n  7\n- b\n+ B\n"},
 		{"ends of lines", "a\r\nb\r\n", "a\r\nc\r\n", "  a\n- b\n+ c\n"},
 		{"Latin-1", "P\xe8re\n", "P\xe8re\nMerc\xe9\n", "  Père\n+ Mercé\n"},
 		{"hostile", "", "\x1b[31m\u202e\n", "+ \\x1b[31m\\u202e\n"},
@@ -84,7 +85,8 @@ func TestDiffLines(t *testing.T) {
 	}
 	// Beyond the bound every line is shown, and it does not take long.
 	long := strings.Repeat("x\n", 3000)
-	if got := diffLines([]byte("a\n"+long), []byte(strings.ReplaceAll(long, "x", "y"))); strings.Count(got, "\n- ") != 3000 || strings.Count(got, "+ y") != 3000 {
+	if got := diffLines([]byte("a\n"+long), []byte(strings.ReplaceAll(long, "x", "y"))); strings.Count(got,
+		"\n- ") != 3000 || strings.Count(got, "+ y") != 3000 {
 		t.Errorf("%d lines", strings.Count(got, "\n"))
 	}
 }
@@ -105,7 +107,8 @@ func TestHelpFitsOneScreen(t *testing.T) {
 		if !slices.Contains(strings.Fields(help), name) {
 			t.Errorf("help does not list %s", name)
 		}
-		if !strings.HasPrefix(commandHelp(c), "  ") || !strings.Contains(strings.SplitN(commandHelp(c), "\n", 2)[0], name) {
+		if !strings.HasPrefix(commandHelp(c), "  ") ||
+			!strings.Contains(strings.SplitN(commandHelp(c), "\n", 2)[0], name) {
 			t.Errorf("help of %s does not begin with an example:\n%.200s", name, commandHelp(c))
 		}
 	}
@@ -139,12 +142,14 @@ func TestHelpAllLeavesNothingOut(t *testing.T) {
 			if !f.Hidden && !strings.Contains(all.stdout, " --"+f.Name) {
 				t.Errorf("%s --help-all does not have --%s", c.Name(), f.Name)
 			}
-			if !f.Hidden && !setting && c.LocalFlags().Lookup(f.Name) != nil && f.Name != "help" && !strings.Contains(short.stdout, "--"+f.Name) {
+			if !f.Hidden && !setting && c.LocalFlags().Lookup(f.Name) != nil && f.Name != "help" &&
+				!strings.Contains(short.stdout, "--"+f.Name) {
 				t.Errorf("%s --help does not have --%s", c.Name(), f.Name)
 			}
 		})
 	}
-	if got := ask(t, time.Now(), "release", "--force", "--help-all", "--nonsense"); got.code != 0 || !strings.Contains(got.stdout, "EXIT STATUS") {
+	if got := ask(t, time.Now(), "release", "--force", "--help-all", "--nonsense"); got.code != 0 ||
+		!strings.Contains(got.stdout, "EXIT STATUS") {
 		t.Errorf("with other words beside it: %+v", got)
 	}
 }
@@ -236,7 +241,8 @@ func TestReference(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(text, string(have)); diff != "" {
-			t.Errorf("%s says something else than the program; go test ./internal/cli -run TestReference -update-docs updates it, and -want +got is\n%s", path, diff)
+			t.Errorf(
+				"%s says something else than the program; go test ./internal/cli -run TestReference -update-docs updates it, and -want +got is\n%s", path, diff)
 		}
 	}
 }
@@ -273,7 +279,8 @@ func commandsPage() string {
 	var b strings.Builder
 	b.WriteString(`# Commands
 
-` + "`gpuboard COMMAND --help`" + ` fits a screen; ` + "`--help-all`" + ` explains the command in full. Here are examples, and flags that are no settings.
+` + "`gpuboard COMMAND --help`" + ` fits a screen; ` +
+		"`--help-all`" + ` explains the command in full. Here are examples, and flags that are no settings.
 [Settings](configuration.md) that concern a command are flags, too, and every command takes ` + "`--config FILE`" + `.
 
 Results are on stdout and whole in a pipe, messages on stderr. Commands for cron print nothing on success.
@@ -397,7 +404,8 @@ func configurationPage() string {
 
 Every setting has a default. Set it in the configuration file, by a variable, or by a flag; a flag overrides a variable, and
 a variable overrides the file. The file is the one that `+"`--config`"+` or `+"`GPUBOARD_CONFIG`"+` names, else
-`+"`gpuboard.yml`"+` in the working directory, else `+"`/etc/gpuboard/gpuboard.yml`"+`. An unknown name is an error; the message has
+`+"`gpuboard.yml`"+` in the working directory, else `+
+		"`/etc/gpuboard/gpuboard.yml`"+`. An unknown name is an error; the message has
 its line and a similar name.
 
 A dot is a section in the file. `+"`consul.service`"+` has the flag `+"`--consul-service`"+`, the variable
@@ -470,7 +478,9 @@ func otherFlags() string {
 func TestListeningWithoutRights(t *testing.T) {
 	refused := &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", syscall.EACCES)}
 	hint := listenHint(":80", fmt.Errorf("listening: %w", refused))
-	if failure.CodeOf(refused) != "listen:address" || !strings.Contains(hint, "ports from 1024 on: --listen :8080; for lower ones: sudo setcap cap_net_bind_service=+ep /") {
+	if failure.CodeOf(refused) != "listen:address" ||
+		!strings.Contains(hint,
+			"ports from 1024 on: --listen :8080; for lower ones: sudo setcap cap_net_bind_service=+ep /") {
 		t.Errorf("%s: %s", failure.CodeOf(refused), hint)
 	}
 	taken := &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", syscall.EADDRINUSE)}

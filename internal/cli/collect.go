@@ -49,7 +49,8 @@ func (a *app) collectCommand() *cobra.Command {
 }
 
 func (a *app) node(cfg *config.Config) node.Node {
-	n := node.Node{Config: cfg, Version: version(), Now: a.now, Getenv: a.getenv, Stderr: a.stderr, SSHConfig: sshConfig}
+	n := node.Node{Config: cfg, Version: version(), Now: a.now, Getenv: a.getenv, Stderr: a.stderr,
+		SSHConfig: sshConfig}
 	if d := a.demonstration; d != nil {
 		n.SSHConfig = nil // the user's, which is for other servers
 		n.Machine = func(o *collector.Options) { d.fleet.Machine(d.machine(o.Host), o) }

@@ -39,11 +39,14 @@ func (a *app) containersCommand() *cobra.Command {
 			unknown := slices.IndexFunc(engines, func(name string) bool { return !slices.Contains(all, name) })
 			switch {
 			case unknown >= 0:
-				return failure.Usage("gpuboard containers "+strings.Join(all, " "), "there is no engine %q", engines[unknown])
+				return failure.Usage("gpuboard containers "+strings.Join(all, " "), "there is no engine %q",
+					engines[unknown])
 			case timeout <= 0:
-				return failure.Usage("gpuboard containers --timeout 10s", "--timeout: %s is no time to answer in", timeout)
+				return failure.Usage("gpuboard containers --timeout 10s", "--timeout: %s is no time to answer in",
+					timeout)
 			}
-			file := containers.File{At: a.now().UTC().Truncate(time.Second), Containers: map[string]containers.Container{}}
+			file := containers.File{At: a.now().UTC().Truncate(time.Second),
+				Containers: map[string]containers.Container{}}
 			answers, failed := a.askEngines(c.Context(), engines, timeout, file.Containers)
 			if c.Context().Err() != nil {
 				return failure.New(failure.ExitTryAgain, errors.New("interrupted"), "")

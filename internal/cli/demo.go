@@ -127,7 +127,8 @@ func (a *app) demoSites(ctx context.Context, asked *config.Config, log io.Writer
 	}
 	front.goOn(ctx, "generate", "--watch", "--config", front.config)
 	fmt.Fprintf(a.stdout, "http://%s/\n", l.Addr())
-	fmt.Fprintln(a.stderr, "gpuboard: the clusters appear as soon as each has made up a month of history. Ctrl-C ends the demo")
+	fmt.Fprintln(a.stderr,
+		"gpuboard: the clusters appear as soon as each has made up a month of history. Ctrl-C ends the demo")
 	l.Close() // for serve
 	return front.command(ctx, a.now, "serve", "--config", front.config)
 }

@@ -27,7 +27,8 @@ import (
 // bookingKeys are the settings of everything that changes bookings.
 func bookingKeys() []string {
 	return []string{"data", "site", "comments", "aliases", "timezone", "site_url", "site_timeout",
-		"booking.name", "booking.ssh", "booking.timezone", "booking.end_of_day", "booking.default_duration", "booking.max_duration", "booking.max_gpus"}
+		"booking.name", "booking.ssh", "booking.timezone", "booking.end_of_day", "booking.default_duration",
+		"booking.max_duration", "booking.max_gpus"}
 }
 
 // An editor reads and changes the bookings for one person.
@@ -89,7 +90,8 @@ func (a *app) asking(cfg *config.Config, name string) booking.Policy {
 		aliases, _ = source.Aliases(cfg, "")
 	}
 	person := aliases.Canonical(cmp.Or(strings.TrimSpace(name), a.bookingName(cfg)))
-	return booking.Policy{Login: person, Person: person, Aliases: aliases, Now: a.now().In(cfg.Zone()), Zone: cfg.Zone()}
+	return booking.Policy{Login: person, Person: person, Aliases: aliases, Now: a.now().In(cfg.Zone()),
+		Zone: cfg.Zone()}
 }
 
 // bookingName is who books by default: booking.name, else who runs this or typed sudo.
@@ -122,7 +124,8 @@ func bookingsFile(cfg *config.Config) (string, error) {
 	case cfg.String("comments") != "" || source.IsData(cfg, dir):
 	case configured && cfg.Bookings(path).Intact(nil) != nil: // the board remembers bookings, and says itself that the file is gone
 	default:
-		return "", failure.Usage(hint, "there are no bookings here: %s has neither drop/ nor comments.json, so it is not the data directory of a board", dir)
+		return "", failure.Usage(hint,
+			"there are no bookings here: %s has neither drop/ nor comments.json, so it is not the data directory of a board", dir)
 	}
 	return path, nil
 }
@@ -154,7 +157,9 @@ func (e *editor) readBoard(ctx context.Context, cfg *config.Config, required boo
 	case required:
 		return err
 	default:
-		fmt.Fprintf(e.app.stderr, "gpuboard: the board cannot be read, so it is not checked whether the GPUs exist: %s\n", failure.Printable(err.Error()))
+		fmt.Fprintf(e.app.stderr,
+			"gpuboard: the board cannot be read, so it is not checked whether the GPUs exist: %s\n",
+			failure.Printable(err.Error()))
 	}
 	return nil
 }
@@ -218,13 +223,15 @@ func (e *editor) failed(err error) error {
 	case errors.Is(err, booking.ErrLocked):
 		return failure.New(failure.ExitTryAgain, err, "try again in a moment")
 	case errors.Is(err, booking.ErrChanged):
-		return failure.New(failure.ExitTryAgain, err, "check with gpuboard bookings --mine whether it was saved, and try again")
+		return failure.New(failure.ExitTryAgain, err,
+			"check with gpuboard bookings --mine whether it was saved, and try again")
 	case errors.Is(err, booking.ErrInvalid):
 		return failure.New(failure.ExitUsage, err, "")
 	case errors.As(err, &encoding):
 		return failure.New(failure.ExitError, err, "for instance: iconv -f WINDOWS-1252 -t UTF-8")
 	case errors.Is(err, fs.ErrPermission):
-		return failure.New(failure.ExitError, err, "this account must be able to read the file and its lock, and to write its directory; with the package: sudo usermod -aG gpuboard ACCOUNT; else give both a common group: chgrp GROUP, and chmod g+w")
+		return failure.New(failure.ExitError, err,
+			"this account must be able to read the file and its lock, and to write its directory; with the package: sudo usermod -aG gpuboard ACCOUNT; else give both a common group: chgrp GROUP, and chmod g+w")
 	}
 	return err
 }
@@ -233,14 +240,17 @@ func (e *editor) failed(err error) error {
 func (e *editor) refused(r *booking.Refusal) error {
 	switch r.Reason {
 	case booking.Taken:
-		return failure.New(failure.ExitError, errors.New(strings.Join(e.standing(r.Bookings), "\n")), "book another one (gpuboard book --gpus 1 chooses a free one), ask them, or book it all the same: --force")
+		return failure.New(failure.ExitError, errors.New(strings.Join(e.standing(r.Bookings), "\n")),
+			"book another one (gpuboard book --gpus 1 chooses a free one), ask them, or book it all the same: --force")
 	case booking.Already:
 		b := r.Bookings[0]
-		return failure.New(failure.ExitError, fmt.Errorf("%s is booked by %s already: %s", b.Place(), b.Name, e.when(b)),
+		return failure.New(failure.ExitError,
+			fmt.Errorf("%s is booked by %s already: %s", b.Place(), b.Name, e.when(b)),
 			"gpuboard extend "+b.Place()+" --until TIME moves its end")
 	case booking.NotYours:
 		b := r.Bookings[0]
-		return failure.New(failure.ExitError, fmt.Errorf("%s is booked by %s, not by %s: %s", b.Place(), b.Name, e.Person, e.when(b)),
+		return failure.New(failure.ExitError,
+			fmt.Errorf("%s is booked by %s, not by %s: %s", b.Place(), b.Name, e.Person, e.when(b)),
 			"--name says who you are, and --force changes somebody else's booking")
 	case booking.NoBooking:
 		hint := "gpuboard bookings --mine lists yours with their ids"
@@ -305,7 +315,8 @@ func (e *editor) jobs(jobs []booking.Job) []string {
 			line += ": " + snapshot.Text(j.Program, 80)
 		}
 		if !j.Since.IsZero() {
-			line += " since " + j.Since.In(e.Zone).Format("Mon 2 Jan 15:04 MST") + ", for " + booking.Length(e.Now.Sub(j.Since))
+			line += " since " + j.Since.In(e.Zone).Format("Mon 2 Jan 15:04 MST") + ", for " +
+				booking.Length(e.Now.Sub(j.Since))
 		}
 		if j.Memory > 0 {
 			line += fmt.Sprintf(", %.1f GiB", float64(j.Memory)/1024)
@@ -358,7 +369,8 @@ func (e *editor) print(verb string, c booking.Change, asJSON, dry bool) error {
 	}
 	for len(list) > 0 {
 		n := 1
-		for n < len(list) && list[n].From.Equal(list[0].From) && list[n].Until.Equal(list[0].Until) && list[n].Name == list[0].Name {
+		for n < len(list) && list[n].From.Equal(list[0].From) && list[n].Until.Equal(list[0].Until) &&
+			list[n].Name == list[0].Name {
 			n++
 		}
 		var ids []string
@@ -369,7 +381,8 @@ func (e *editor) print(verb string, c booking.Change, asJSON, dry bool) error {
 		if list[0].Kind == booking.Maintenance {
 			what += " for maintenance"
 		}
-		if _, err := fmt.Fprintf(e.app.stdout, "%s %s for %s: %s [%s]\n", failure.Printable(booking.Places(list[:n])), what, failure.Printable(e.Aliases.Canonical(list[0].Name)),
+		if _, err := fmt.Fprintf(e.app.stdout, "%s %s for %s: %s [%s]\n", failure.Printable(booking.Places(list[:n])),
+			what, failure.Printable(e.Aliases.Canonical(list[0].Name)),
 			e.when(list[0])+given, failure.Printable(strings.Join(ids, " "))); err != nil {
 			return err
 		}

@@ -74,7 +74,8 @@ func (a *app) openOn(ctx context.Context, s *source.Source, request board.Reques
 		return nil, err
 	}
 	if p.Board.Late(a.now()) {
-		err := fmt.Errorf("%s is %s old, so what is free there is not known", s.Name, snapshot.Length(p.Board.Age(a.now())))
+		err := fmt.Errorf("%s is %s old, so what is free there is not known", s.Name,
+			snapshot.Length(p.Board.Age(a.now())))
 		return nil, failure.New(failure.ExitTryAgain, err, "")
 	}
 	request.Hosts = matching(p.Board, patterns)
@@ -100,7 +101,8 @@ func siteOf(o board.Unit) (site, host string) {
 // elsewhere runs a command on the bookings of another cluster: by ssh where that says on which host, else by
 // its form, which takes what book is asked for (nil for another command).
 func (a *app) elsewhere(c *cobra.Command, cfg *config.Config, places []string, r *bookRequest) error {
-	e := &editor{app: a, Policy: a.asking(cfg, cfg.String("booking.name")), defaultLength: cfg.String("booking.default_duration")}
+	e := &editor{app: a, Policy: a.asking(cfg, cfg.String("booking.name")),
+		defaultLength: cfg.String("booking.default_duration")}
 	if r != nil {
 		if err := e.misplaced(r, places); err != nil {
 			return err
@@ -133,9 +135,11 @@ func (a *app) elsewhere(c *cobra.Command, cfg *config.Config, places []string, r
 
 // byForm books by the form of another cluster, which knows by its login who books.
 func (e *editor) byForm(c *cobra.Command, form *source.Source, r *bookRequest, places []string) error {
-	known := []string{"config", "for", "until", "from", "comment", "json", "timezone", "booking-default-duration", "site-timeout"}
+	known := []string{"config", "for", "until", "from", "comment", "json", "timezone", "booking-default-duration",
+		"site-timeout"}
 	if more := commandLine(c, known...)[2:]; len(more) > 0 {
-		return failure.Usage("its form: "+form.FormAddress(places), "the form of %s takes no %s from here", strings.TrimSuffix(form.Cluster, "/"), more[0])
+		return failure.Usage("its form: "+form.FormAddress(places), "the form of %s takes no %s from here",
+			strings.TrimSuffix(form.Cluster, "/"), more[0])
 	}
 	if err := r.check(c, places); err != nil {
 		return err

@@ -13,8 +13,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
+	"gpuboard/internal/shell"
 )
 
 // This is the only file of the command line that starts programs: OpenSSH for its reading of its
@@ -35,10 +38,30 @@ func sshConfig(ctx context.Context, host string) ([]byte, error) {
 	c.WaitDelay = time.Second
 	out, err := c.Output()
 	if err != nil {
-		return nil, fmt.Errorf("asking ssh for its configuration of %s: %w: %s", host, err, strings.TrimSpace(stderr.String()))
+		return nil, fmt.Errorf("asking ssh for its configuration of %s: %w: %s", host, err,
+			strings.TrimSpace(stderr.String()))
 	}
 	return out, nil
 }
+
+// bySSH runs a command on the web host.
+func (a *app) bySSH(c *cobra.Command, cfg *config.Config, host string, args []string) error {
+	code, err := a.ssh(c.Context(), host, remoteCommand(c, cfg, args))
+	switch {
+	case err != nil:
+		return failure.New(failure.ExitError, fmt.Errorf("running gpuboard on %s: %w", host, err),
+			"bookings are changed on the web host: is ssh installed here?")
+	case code == sshFailed:
+		return failure.New(failure.ExitTryAgain, fmt.Errorf("running gpuboard on %s: ssh failed", host),
+			"try: ssh "+shell.Quote(host)+" gpuboard version")
+	case code != failure.ExitOK:
+		return silent(code) // it has said everything itself
+	}
+	return nil
+}
+
+// sshFailed is the exit code by which ssh tells its own errors from the command's.
+const sshFailed = 255
 
 // ssh runs a command on a host and returns its exit code; 255 is an error of ssh itself.
 func (a *app) ssh(ctx context.Context, host, command string) (code int, err error) {

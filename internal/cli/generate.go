@@ -24,7 +24,8 @@ func (a *app) generateCommand() *cobra.Command {
 	var goOn, verbose, dryRun bool
 	var at string
 	c := &cobra.Command{
-		Use: "generate", Short: "write the site; accept HOST takes in what is older", GroupID: groupWeb, Args: cobra.NoArgs,
+		Use: "generate", Short: "write the site; accept HOST takes in what is older", GroupID: groupWeb,
+		Args: cobra.NoArgs,
 		Long: "generate writes the site once, or with --watch again and again. It does not touch files\n" +
 			"whose content is the same, and prints nothing if all is well. Problems are shown on the\n" +
 			"page, in health.json and on stderr, and the exit code is then 3.\n" + exitStatus,
@@ -36,7 +37,8 @@ func (a *app) generateCommand() *cobra.Command {
 			}
 			cfg.Pretend = at != ""
 			if cfg.Bool("consul.leader") && !goOn {
-				return failure.Usage("add --watch; where cron runs generate, run it on one host alone", "consul.leader from %s: only a generator that goes on can lead", cfg.Origin("consul.leader"))
+				return failure.Usage("add --watch; where cron runs generate, run it on one host alone",
+					"consul.leader from %s: only a generator that goes on can lead", cfg.Origin("consul.leader"))
 			}
 			cfg.Once = !goOn
 			if err := a.refuseRoot(cfg.String("state")); err != nil {
@@ -57,7 +59,10 @@ func (a *app) generateCommand() *cobra.Command {
 			if goOn {
 				lock, err := atomicfile.Lock(watchLock(cfg), 0o600)
 				if errors.Is(err, atomicfile.ErrLocked) {
-					return failure.Because("state:in-use", failure.New(failure.ExitTryAgain, fmt.Errorf("another generate --watch runs with the state directory %s", cfg.String("state")), "end it first, or name another with --state DIR and --site DIR"))
+					return failure.Because("state:in-use",
+						failure.New(failure.ExitTryAgain,
+							fmt.Errorf("another generate --watch runs with the state directory %s",
+								cfg.String("state")), "end it first, or name another with --state DIR and --site DIR"))
 				}
 				if err != nil {
 					return fmt.Errorf("taking the lock of the state directory: %w", err)
@@ -70,7 +75,9 @@ func (a *app) generateCommand() *cobra.Command {
 				o.Generator, o.GenerationTime, o.Now, o.Log = g, now, a.now, a.stderr
 				if verbose {
 					o.Done = func(report sitegen.Report, gap time.Duration) {
-						a.sayDone(report, fmt.Sprintf("; the next one begins %v after this one began", gap.Round(100*time.Millisecond)))
+						a.sayDone(report,
+							fmt.Sprintf("; the next one begins %v after this one began",
+								gap.Round(100*time.Millisecond)))
 					}
 				}
 				watch.Run(c.Context(), o)
@@ -160,7 +167,8 @@ const acceptPatience = 30 * time.Second
 
 func (a *app) acceptCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "accept HOST", Short: "accept what a host sends now, though it is older", GroupID: groupWeb, Args: cobra.ExactArgs(1),
+		Use: "accept HOST", Short: "accept what a host sends now, though it is older", GroupID: groupWeb,
+		Args: cobra.ExactArgs(1),
 		Long: "accept forgets the numbers of the snapshots that a host has sent. The next generation shows\n" +
 			"the snapshot that lies in its drop now. It is for a host that stays host:replayed because\n" +
 			"the machine was put back to an earlier state, or because its numbers were once too large.\n" + exitStatus,
@@ -172,7 +180,8 @@ func (a *app) acceptCommand() *cobra.Command {
 			}
 			state := cfg.String("state")
 			if !config.IsDir(state) {
-				return failure.Usage("on the web host: --state DIR or --config FILE", "accepting %s: there is no directory %s", host, state)
+				return failure.Usage("on the web host: --state DIR or --config FILE",
+					"accepting %s: there is no directory %s", host, state)
 			}
 			if err := a.refuseRoot(state); err != nil {
 				return err

@@ -76,7 +76,8 @@ func commandHelp(c *cobra.Command) string {
 	if shown > 0 {
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "%s\nUsage: %s\n", strings.ToUpper(c.Short[:1])+strings.TrimSuffix(c.Short[1:], ".")+".", c.UseLine())
+	fmt.Fprintf(&b, "%s\nUsage: %s\n", strings.ToUpper(c.Short[:1])+strings.TrimSuffix(c.Short[1:], ".")+".",
+		c.UseLine())
 
 	var rows [][2]string
 	width, settings, last := 0, "", "see "+c.CommandPath()+" --help-all"

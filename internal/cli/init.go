@@ -14,7 +14,8 @@ import (
 func (a *app) initCommand() *cobra.Command {
 	o := setup.Options{Getenv: a.getenv, Out: a.stdout}
 	c := &cobra.Command{
-		Use: "init web|node DIR", Short: "write a configuration and the files that start it", GroupID: groupSetup, Args: cobra.ExactArgs(2),
+		Use: "init web|node DIR", Short: "write a configuration and the files that start it", GroupID: groupSetup,
+		Args: cobra.ExactArgs(2),
 		Long: "init writes what a web host or a node needs into a directory: a configuration with every\n" +
 			"setting and its default, and under setup/ a crontab, systemd units, and configurations of\n" +
 			"sshd, nginx or Consul with this machine's paths and name. It installs nothing. Existing\n" +
@@ -31,7 +32,9 @@ func (a *app) initCommand() *cobra.Command {
 				return fmt.Errorf("finding this program: %w", err)
 			}
 			o.Systemd = config.IsDir("/run/systemd/system")
-			o.Packaged = o.Systemd && (config.IsFile("/usr/lib/systemd/system/gpuboard-node.service") || config.IsFile("/lib/systemd/system/gpuboard-node.service"))
+			o.Packaged = o.Systemd &&
+				(config.IsFile("/usr/lib/systemd/system/gpuboard-node.service") ||
+					config.IsFile("/lib/systemd/system/gpuboard-node.service"))
 			if os.Geteuid() != 0 {
 				me, err := user.Current()
 				if err != nil {
@@ -42,9 +45,13 @@ func (a *app) initCommand() *cobra.Command {
 			return setup.Init(o)
 		},
 	}
-	c.Flags().StringVar(&o.Host, "host", "", "`NAME` of this machine: a node's name on the board, or the name by which nodes reach the web host (default: its own)")
-	c.Flags().StringVar(&o.To, "to", "", "`URL` of the drop that a node pushes to, such as sftp://n-gpu01@web.example.org/in")
-	c.Flags().StringVar(&o.Site, "site", "", "`DIR` that the site is written to (default: "+setup.SiteInMemory+" where root sets up a machine with systemd, else DIR/site)")
+	c.Flags().StringVar(&o.Host, "host", "",
+		"`NAME` of this machine: a node's name on the board, or the name by which nodes reach the web host (default: its own)")
+	c.Flags().StringVar(&o.To, "to", "",
+		"`URL` of the drop that a node pushes to, such as sftp://n-gpu01@web.example.org/in")
+	c.Flags().StringVar(&o.Site, "site", "",
+		"`DIR` that the site is written to (default: "+setup.SiteInMemory+
+			" where root sets up a machine with systemd, else DIR/site)")
 	c.Flags().StringVar(&o.From, "from", "", "`FILE` in which another board lists its hosts")
 	return c
 }

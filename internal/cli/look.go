@@ -25,7 +25,8 @@ import (
 
 // hereKeys are the settings of commands that look at this node now.
 func hereKeys() []string {
-	return []string{"host", "spool", "nvidia_smi", "nvidia_smi_timeout", "amd_smi", "amd_integrated", "ps", "site_url", "site_timeout", "data", "site", "comments", "aliases",
+	return []string{"host", "spool", "nvidia_smi", "nvidia_smi_timeout", "amd_smi", "amd_integrated", "ps", "site_url",
+		"site_timeout", "data", "site", "comments", "aliases",
 		"timezone", "free_memory_mib", "free_memory_percent", "service_accounts", "container_uids", "container_people"}
 }
 

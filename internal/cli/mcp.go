@@ -25,7 +25,8 @@ func (a *app) mcpCommand() *cobra.Command {
 	var from, name string
 	var allow bool
 	c := &cobra.Command{
-		Use: "mcp", Short: "answer an agent (Model Context Protocol over stdio)", GroupID: groupSetup, Args: cobra.NoArgs,
+		Use: "mcp", Short: "answer an agent (Model Context Protocol over stdio)", GroupID: groupSetup,
+		Args: cobra.NoArgs,
 		Long: "mcp is started by a program for agents, and answers its questions: which GPUs are free, and from\n" +
 			"when on, who uses them, and your bookings. With --allow-booking it also books, extends and\n" +
 			"releases in your name, by the rules of these commands; never in another's, and never with\n" +
@@ -48,8 +49,9 @@ func (a *app) mcpCommand() *cobra.Command {
 				}
 			}
 			if f, ok := a.stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-				fmt.Fprintln(a.stderr, "gpuboard: note: this waits for messages of a program for agents, which starts it; Ctrl-C ends it\n"+
-					"gpuboard: hint: people type gpuboard status")
+				fmt.Fprintln(a.stderr,
+					"gpuboard: note: this waits for messages of a program for agents, which starts it; Ctrl-C ends it\n"+
+						"gpuboard: hint: people type gpuboard status")
 			}
 			return mcp.Serve(c.Context(), a.stdin, a.stdout, o)
 		}),

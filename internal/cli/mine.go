@@ -36,7 +36,8 @@ func (a *app) mineCommand() *cobra.Command {
 		Long: "mine prints a line for each of these: your booking begins or ends soon or is not used, a GPU that\n" +
 			"you have is idle or has a problem, somebody else uses what you have booked, you use what somebody\n" +
 			"else has booked. A command that helps ends the line. Where there is nothing to say, and where\n" +
-			"the board does not answer within 200 ms, mine prints nothing and exits with 0; --verbose says why.\n" + exitStatus,
+			"the board does not answer within 200 ms, mine prints nothing and exits with 0; --verbose says why.\n" +
+			exitStatus,
 		Example: "  gpuboard mine\n  gpuboard mine --within 1h --from https://gpu.example.org/",
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(c.Context(), limit)
@@ -122,7 +123,8 @@ func (a *app) concerns(ctx context.Context, c *cobra.Command, from, name string,
 	if err != nil {
 		return nil, err
 	}
-	own := slices.DeleteFunc(b.Bookings, func(b board.Booking) bool { return !p.Mine(booking.Booking{Name: b.Name, By: b.By}) })
+	own := slices.DeleteFunc(b.Bookings,
+		func(b board.Booking) bool { return !p.Mine(booking.Booking{Name: b.Name, By: b.By}) })
 	for _, n := range text.Notices(b, is, own, now, within, cfg.Zone()) {
 		_, elsewhere := bookingsFile(cfg)
 		here := elsewhere == nil || cfg.String("booking.ssh") != ""
@@ -144,7 +146,8 @@ func helped(c *cobra.Command, n text.Notice, here bool, person string) concern {
 		advice, words = "to give it back", []string{"release", n.Booking}
 	}
 	if !here && words[0] != "status" {
-		return concern{n, shell.Join(slices.Concat([]string{"gpuboard"}, words, []string{"--name", person})...), advice + ", on the web host"}
+		return concern{n, shell.Join(slices.Concat([]string{"gpuboard"}, words, []string{"--name", person})...),
+			advice + ", on the web host"}
 	}
 
 	return concern{n, shell.Join(slices.Concat([]string{"gpuboard"}, words, flagsFor(c, words[0]))...), advice}

@@ -30,7 +30,8 @@ func (a *app) notifyCommand() *cobra.Command {
 				return err
 			}
 			if notifier == nil {
-				return failure.Usage("list them under notify: in gpuboard.yml, such as\n  notify:\n    - webhook: https://chat.example.org/hooks/…\n      events: [host-*, gpu-lost]", "there are no hooks")
+				return failure.Usage(
+					"list them under notify: in gpuboard.yml, such as\n  notify:\n    - webhook: https://chat.example.org/hooks/…\n      events: [host-*, gpu-lost]", "there are no hooks")
 			}
 			if test {
 				ctx, cancel := context.WithTimeout(c.Context(), testTimeout)
@@ -77,7 +78,8 @@ func (a *app) printHooks(states []notify.State, tested, asJSON bool) error {
 		}
 		lines = append(lines, l)
 		if !asJSON {
-			fmt.Fprintf(a.stdout, "%s (%s): %s\n", l.Hook, failure.Printable(l.Where), failure.Printable(strings.Join(words, "; ")))
+			fmt.Fprintf(a.stdout, "%s (%s): %s\n", l.Hook, failure.Printable(l.Where),
+				failure.Printable(strings.Join(words, "; ")))
 		}
 	}
 	if asJSON {

@@ -31,7 +31,8 @@ func (a *app) publishCommand() *cobra.Command {
 			defer p.Close()
 			report, err := p.Publish(c.Context(), s)
 			if err == nil && verbose {
-				fmt.Fprintf(a.stderr, "gpuboard: %d files delivered (%d bytes), %d waiting\n", len(report.Delivered), report.Bytes, report.Waiting)
+				fmt.Fprintf(a.stderr, "gpuboard: %d files delivered (%d bytes), %d waiting\n", len(report.Delivered),
+					report.Bytes, report.Waiting)
 			}
 			if err != nil {
 				return err

@@ -18,10 +18,12 @@ func (a *app) pullCommand() *cobra.Command {
 	var asJSON, command bool
 	var key string
 	c := &cobra.Command{
-		Use: "pull user@HOST", Short: "show the GPUs of another node, read over SSH", GroupID: groupWeb, Args: cobra.MaximumNArgs(1),
+		Use: "pull user@HOST", Short: "show the GPUs of another node, read over SSH", GroupID: groupWeb,
+		Args: cobra.MaximumNArgs(1),
 		Long: "pull logs in as ssh does, runs one command of sh, and shows what list would show on that node.\n" +
 			"Nothing is installed or written there. With pull: in the configuration, generate reads nodes so.\n" +
-			"--authorize prints the line of authorized_keys with which a key may run that command alone.\n" + exitStatus,
+			"--authorize prints the line of authorized_keys with which a key may run that command alone.\n" +
+			exitStatus,
 		Example: "  gpuboard pull user@gpu07\n  gpuboard pull --authorize ~/.ssh/id_ed25519.pub",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			switch {

@@ -21,7 +21,8 @@ import (
 
 func (a *app) receiveCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "receive", Short: "receive snapshots over SFTP with the built-in server", GroupID: groupWeb, Args: cobra.NoArgs,
+		Use: "receive", Short: "receive snapshots over SFTP with the built-in server", GroupID: groupWeb,
+		Args: cobra.NoArgs,
 		Long: "receive is a built-in SFTP server that accepts only the files of nodes. Each node has its\n" +
 			"own key, HOST.pub in the directory of keys, and can only write to its own drop. It needs\n" +
 			"neither root nor an account per node.\n" + exitStatus,
@@ -30,7 +31,9 @@ func (a *app) receiveCommand() *cobra.Command {
 			keys := cfg.KeysDir()
 			hostKey := cmp.Or(cfg.String("host_key"), filepath.Join(cfg.String("state"), "receive_host_key"))
 			if err := os.MkdirAll(filepath.Dir(hostKey), 0o700); err != nil {
-				return failure.Because("state:unwritable", failure.New(failure.ExitUsage, fmt.Errorf("creating a directory for the host key: %w", err), "name a file of your own with --host-key FILE, or a directory with --state DIR"))
+				return failure.Because("state:unwritable",
+					failure.New(failure.ExitUsage, fmt.Errorf("creating a directory for the host key: %w", err),
+						"name a file of your own with --host-key FILE, or a directory with --state DIR"))
 			}
 			listen := cfg.ReceiveAddress()
 			// A push is small, and waits for the network and the disk. With more processors it takes a
@@ -41,8 +44,11 @@ func (a *app) receiveCommand() *cobra.Command {
 			options := dropbox.Options{
 				Data: cfg.String("data"), Keys: keys, HostKey: hostKey, Listen: listen, Log: a.log(), Now: a.now,
 				OnListen: func(addr net.Addr, key, fingerprint string) {
-					fmt.Fprintf(a.stderr, "gpuboard: receiving on %s; on each node type\n  echo '%s %s' >> ~/.ssh/known_hosts\n", addr, strings.Join(names(addr), ","), key)
-					fmt.Fprintf(a.stderr, "gpuboard: a node that calls this host by another name needs that name in the list; the key is %s\n", fingerprint)
+					fmt.Fprintf(a.stderr,
+						"gpuboard: receiving on %s; on each node type\n  echo '%s %s' >> ~/.ssh/known_hosts\n", addr,
+						strings.Join(names(addr), ","), key)
+					fmt.Fprintf(a.stderr,
+						"gpuboard: a node that calls this host by another name needs that name in the list; the key is %s\n", fingerprint)
 					// Whoever prepared the directory for sshd made it root's.
 					if drops := filepath.Join(cfg.String("data"), "drop"); config.Writable(drops) != nil {
 						fmt.Fprintf(a.stderr, "gpuboard: warning: this user cannot write %s: "+
@@ -57,7 +63,9 @@ func (a *app) receiveCommand() *cobra.Command {
 					return failure.New(failure.ExitUsage, err, listenHint(listen, err))
 				}
 				if err != nil {
-					return failure.Because("receive:start", failure.New(failure.ExitUsage, err, "make a key for each node, such as gpu01: ssh-keygen -q -t ed25519 -N '' -f gpu01; mv gpu01.pub "+shell.Quote(keys)+"/; the file gpu01 goes to the node"))
+					return failure.Because("receive:start",
+						failure.New(failure.ExitUsage, err,
+							"make a key for each node, such as gpu01: ssh-keygen -q -t ed25519 -N '' -f gpu01; mv gpu01.pub "+shell.Quote(keys)+"/; the file gpu01 goes to the node"))
 				}
 				return nil
 			})

@@ -24,7 +24,8 @@ type registered struct {
 func (a *app) registerCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "register", Short: "register this node with Consul; deregister undoes it", GroupID: groupNode, Args: cobra.NoArgs,
+		Use: "register", Short: "register this node with Consul; deregister undoes it", GroupID: groupNode,
+		Args: cobra.NoArgs,
 		Long: "register adds the service to the Consul agent of this node, with the node's name on the\n" +
 			"board, the models of its GPUs and the values of --register-…. It can be repeated. The check\n" +
 			"of the service is critical until a push succeeds. run --register registers by itself and\n" +
@@ -54,7 +55,8 @@ func (a *app) registerCommand() *cobra.Command {
 				problems = append(problems, snap.Errors...)
 			}
 			if asJSON {
-				err := writeJSON(a.stdout, registered{true, cfg.String("consul.service"), reg, int(reg.TTL / time.Second), problems})
+				err := writeJSON(a.stdout,
+					registered{true, cfg.String("consul.service"), reg, int(reg.TTL / time.Second), problems})
 				if err != nil {
 					return err
 				}
@@ -68,8 +70,10 @@ func (a *app) registerCommand() *cobra.Command {
 			return nil
 		}),
 	}
-	a.flags(c, "host", "spool", "nvidia_smi", "nvidia_smi_timeout", "amd_smi", "amd_integrated", "ps", "to", "consul.service",
-		"register.title", "register.group", "register.owner", "register.notes", "register.tags", "register.ssh_host", "register.gpus", "register.ttl")
+	a.flags(c, "host", "spool", "nvidia_smi", "nvidia_smi_timeout", "amd_smi", "amd_integrated", "ps", "to",
+		"consul.service",
+		"register.title", "register.group", "register.owner", "register.notes", "register.tags", "register.ssh_host",
+		"register.gpus", "register.ttl")
 	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
 	return c
 }
@@ -95,7 +99,8 @@ func (a *app) deregisterCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return writeJSON(a.stdout, registered{Service: cfg.String("consul.service"), Registration: inventory.Registration{Host: host}})
+				return writeJSON(a.stdout,
+					registered{Service: cfg.String("consul.service"), Registration: inventory.Registration{Host: host}})
 			}
 			return nil
 		}),

@@ -35,7 +35,8 @@ func (a *app) releaseCommand() *cobra.Command {
 			}
 			e.Force = force
 			args, vanished := e.vanished(args)
-			change, err := e.change(c.Context(), dryRun, func(data []byte) (booking.Change, error) { return e.Release(data, args...) })
+			change, err := e.change(c.Context(), dryRun,
+				func(data []byte) (booking.Change, error) { return e.Release(data, args...) })
 			if err == nil && len(vanished) > 0 && !dryRun {
 				err = e.file.RecordReleases(c.Context(), e.by(), vanished)
 				if err != nil && len(change.Done) > 0 {

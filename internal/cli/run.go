@@ -9,7 +9,8 @@ import (
 func (a *app) runCommand() *cobra.Command {
 	var once bool
 	c := &cobra.Command{
-		Use: "run", Short: "collect and publish until stopped (started by check)", GroupID: groupNode, Args: cobra.NoArgs,
+		Use: "run", Short: "collect and publish until stopped (started by check)", GroupID: groupNode,
+		Args: cobra.NoArgs,
 		Long: "run takes a snapshot at every interval and pushes it. Nodes push at different moments within\n" +
 			"the interval, so that a thousand of them do not connect at once. Each spool has one loop: a\n" +
 			"second one exits with 75. With --once it takes and pushes one snapshot and exits, which\n" +
@@ -35,6 +36,7 @@ func (a *app) runCommand() *cobra.Command {
 		}),
 	}
 	a.flags(c, config.NodeKeys()...)
-	c.Flags().BoolVar(&once, "once", false, "take one snapshot, push it and exit (for cron on machines that allow no daemons)")
+	c.Flags().BoolVar(&once, "once", false,
+		"take one snapshot, push it and exit (for cron on machines that allow no daemons)")
 	return c
 }

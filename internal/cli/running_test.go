@@ -57,10 +57,12 @@ func TestServeBooks(t *testing.T) {
 	}
 	var stderr bytes.Buffer
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	a := &app{stdout: &bytes.Buffer{}, stderr: &stderr, now: func() time.Time { return now }, getenv: func(string) string { return "" }}
+	a := &app{stdout: &bytes.Buffer{}, stderr: &stderr, now: func() time.Time { return now },
+		getenv: func(string) string { return "" }}
 	c := a.serveCommand()
 	if err := c.ParseFlags([]string{
-		"--booking", "--password", filepath.Join(dir, "users"), "--data", filepath.Join(dir, "data"), "--site", filepath.Join(dir, "site"),
+		"--booking", "--password", filepath.Join(dir, "users"), "--data", filepath.Join(dir, "data"), "--site",
+		filepath.Join(dir, "site"),
 		"--timezone", "Asia/Tokyo", "--booking-max-gpus", "1", "--title", "The <lab>",
 	}); err != nil {
 		t.Fatal(err)
@@ -107,10 +109,12 @@ func TestServeBooks(t *testing.T) {
 	}
 	all := booking.Parse("comments.json", data, booking.Zone{Location: time.UTC}, booking.Options{}).Bookings
 	tokyo := time.FixedZone("", 9*3600)
-	if len(all) != 1 || all[0].Name != "eva" || !strings.Contains(string(data), `"2026-11-21 18:00"`) || !strings.Contains(string(data), "// ours") {
+	if len(all) != 1 || all[0].Name != "eva" || !strings.Contains(string(data), `"2026-11-21 18:00"`) ||
+		!strings.Contains(string(data), "// ours") {
 		t.Errorf("the file is\n%s", data)
 	}
-	if all := booking.Parse("comments.json", data, booking.Zone{Location: tokyo}, booking.Options{}).Bookings; len(all) == 1 && !all[0].From.Equal(now) {
+	if all := booking.Parse("comments.json", data, booking.Zone{Location: tokyo},
+		booking.Options{}).Bookings; len(all) == 1 && !all[0].From.Equal(now) {
 		t.Errorf("read in the zone of the site it begins at %v, want %v", all[0].From, now)
 	}
 	if log := stderr.String(); !strings.Contains(log, "a booking made") || !strings.Contains(log, "user=eva") {
@@ -141,7 +145,8 @@ func soakSettings(t *testing.T, a *app, args ...string) *config.Config {
 func TestSoakOfAWebHost(t *testing.T) {
 	need.Time(t, "it makes a hundred generations")
 	s := soak.New(t)
-	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	hook := httptest.NewServer(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
 	defer hook.Close()
 	s.Write("gpuboard.yml", "notify:\n  - webhook: "+hook.URL+"\n    format: json\n", 0o600)
 	var stderr bytes.Buffer
@@ -150,7 +155,8 @@ func TestSoakOfAWebHost(t *testing.T) {
 	if err := os.MkdirAll(s.Path("data/drop"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cfg := soakSettings(t, a, "generate", "--config", s.Path("gpuboard.yml"), "--data", s.Path("data"), "--site", s.Path("site"), "--state", s.Path("state"), "--timezone", "UTC",
+	cfg := soakSettings(t, a, "generate", "--config", s.Path("gpuboard.yml"), "--data", s.Path("data"), "--site",
+		s.Path("site"), "--state", s.Path("state"), "--timezone", "UTC",
 		"--history-hourly", "24h")
 	g, err := watch.NewGenerator(cfg, version(), a.now, false, nil)
 	if err != nil {
@@ -164,7 +170,9 @@ func TestSoakOfAWebHost(t *testing.T) {
 		snap := fleet.Snapshot(host, begin.Add(phase*time.Hour))
 		seq++
 		snap.Seq, snap.CollectedAt = seq, snapshot.TimeOf(s.Now)
-		data, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: host, BootID: snap.BootID, Snapshot: snap, Samples: []snapshot.Sample{snap.Sample()}})
+		data, err := snapshot.EncodeBundle(
+			&snapshot.Bundle{Host: host, BootID: snap.BootID, Snapshot: snap,
+				Samples: []snapshot.Sample{snap.Sample()}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +189,9 @@ func TestSoakOfAWebHost(t *testing.T) {
 			}
 		}
 		if n%5 == 0 {
-			s.Write("data/comments.json", fmt.Sprintf(`{"gpu0000": [{"name": "person%d", "date": %q, "comment": "job %d"}]}`, n/5%2, s.Now.Add(3*s.Step).Format("2006-01-02 15:04"), n), 0o644)
+			s.Write("data/comments.json",
+				fmt.Sprintf(`{"gpu0000": [{"name": "person%d", "date": %q, "comment": "job %d"}]}`, n/5%2,
+					s.Now.Add(3*s.Step).Format("2006-01-02 15:04"), n), 0o644)
 		}
 		if n%10 == 0 { // a host with a name that is used once
 			old, _ := filepath.Glob(s.Path("data/drop/guest*"))
@@ -192,7 +202,9 @@ func TestSoakOfAWebHost(t *testing.T) {
 			}
 			host := fmt.Sprintf("guest%d", n)
 			snap := fleet.Snapshot("gpu0000", begin)
-			data, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: host, BootID: snap.BootID, Snapshot: snap, Samples: []snapshot.Sample{snap.Sample()}})
+			data, err := snapshot.EncodeBundle(
+				&snapshot.Bundle{Host: host, BootID: snap.BootID, Snapshot: snap,
+					Samples: []snapshot.Sample{snap.Sample()}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -216,7 +228,8 @@ func TestSoakOfAWebHost(t *testing.T) {
 	if written < s.Cycles {
 		t.Errorf("%d files were written in %d generations of a fleet that changes", written, s.Cycles)
 	}
-	if temps, _ := filepath.Glob(s.Path("site/*/.*")); slices.ContainsFunc(temps, func(name string) bool { return strings.Contains(name, "tmp") }) {
+	if temps, _ := filepath.Glob(s.Path("site/*/.*")); slices.ContainsFunc(temps,
+		func(name string) bool { return strings.Contains(name, "tmp") }) {
 		t.Errorf("left behind: %v", temps)
 	}
 }
@@ -228,7 +241,8 @@ func TestNamesOfTheReceiver(t *testing.T) {
 			t.Errorf("listening everywhere: %q lacks %s", all, want)
 		}
 	}
-	if one := names(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 22}); !slices.Equal(one, []string{"[192.0.2.7]:22"}) {
+	if one := names(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 22}); !slices.Equal(one,
+		[]string{"[192.0.2.7]:22"}) {
 		t.Errorf("listening on one address: %q", one)
 	}
 }
@@ -253,7 +267,8 @@ func waitFor(t testing.TB, ctx context.Context, now func() time.Time, line func(
 	t.Helper()
 	var stdout bytes.Buffer
 	w := &watcher{line: line}
-	a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: w, now: now, args: append([]string{"wait", "--every", "100ms", "--user", "zoe"}, args...),
+	a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: w, now: now,
+		args: append([]string{"wait", "--every", "100ms", "--user", "zoe"}, args...),
 		getenv: func(name string) string {
 			return map[string]string{"GPUBOARD_TIMEZONE": "UTC", "HOME": "/nonexistent"}[name]
 		}}
@@ -266,7 +281,8 @@ func fixed() time.Time { return sitetest.Now }
 // It waits until there are enough, says meanwhile for what, and each thing once.
 func TestWaitUntilThereAreEnough(t *testing.T) {
 	dir := t.TempDir()
-	sitetest.Site{Busy: []string{"gpu01:0"}, Comments: `{"gpu01": {"1": {"name": "eva", "date": "2026-11-20 18:00"}}}`}.Write(t, dir)
+	sitetest.Site{Busy: []string{"gpu01:0"},
+		Comments: `{"gpu01": {"1": {"name": "eva", "date": "2026-11-20 18:00"}}}`}.Write(t, dir)
 	step := 0
 	got := waitFor(t, t.Context(), fixed, func(line string) {
 		step++
@@ -306,12 +322,16 @@ func TestWaitEnds(t *testing.T) {
 		{[]string{"--gpus", "2"}, 0, "gpu01:1,gpu02:0\n", ""},
 		{[]string{"--gpus", "2", "--order", "memory", "--json"}, 0, "", ""},
 		{[]string{"--gpus", "1", "--min-memory", "40G", "--format", "uuids"}, 0, "GPU-6770753031-1\n", "on gpu01"},
-		{[]string{"--gpus", "1", "--format", "env", "--model", "3090"}, 0, "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0\n", "on gpu02"},
-		{[]string{"--gpus", "2", "--same-host", "--timeout", "250ms"}, failure.ExitNoMatch, "", "error: no 2 GPUs on one host within 250ms"},
-		{[]string{"--gpus", "2", "--model", "a100", "--timeout", "250ms"}, failure.ExitNoMatch, "", "waiting for 2 GPUs like a100; 1 can be used (gpu01:1)"},
+		{[]string{"--gpus", "1", "--format", "env", "--model", "3090"}, 0,
+			"CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0\n", "on gpu02"},
+		{[]string{"--gpus", "2", "--same-host", "--timeout", "250ms"}, failure.ExitNoMatch, "",
+			"error: no 2 GPUs on one host within 250ms"},
+		{[]string{"--gpus", "2", "--model", "a100", "--timeout", "250ms"}, failure.ExitNoMatch, "",
+			"waiting for 2 GPUs like a100; 1 can be used (gpu01:1)"},
 		{[]string{"--gpus", "2", "--format", "indices", "--timeout", "50ms"}, failure.ExitNoMatch, "", "no 2 GPUs on one host"}, // an index alone names no host
 		{[]string{"--gpus", "4"}, failure.ExitNoMatch, "", "there will never be 4 GPUs: the board has 3"},
-		{[]string{"--gpus", "3", "--same-host"}, failure.ExitNoMatch, "", "there will never be 3 GPUs on one host: no host has more than 2"},
+		{[]string{"--gpus", "3", "--same-host"}, failure.ExitNoMatch, "",
+			"there will never be 3 GPUs on one host: no host has more than 2"},
 		{[]string{"--model", "h100"}, failure.ExitNoMatch, "", "there will never be 1 GPU like h100: the board has 0"},
 		{[]string{"--gpus", "0"}, failure.ExitUsage, "", "--gpus: at least 1"},
 		{[]string{"--timeout", "-1s"}, failure.ExitUsage, "", "no time to wait"},
@@ -319,7 +339,8 @@ func TestWaitEnds(t *testing.T) {
 		{[]string{"--host", "../x"}, failure.ExitUsage, "", "--host: not a host name"},
 	} {
 		got := waitFor(t, t.Context(), fixed, quiet, append([]string{"--from", dir}, c.args...)...)
-		if got.code != c.code || c.stdout != "" && got.stdout != c.stdout || c.code != 0 && got.stdout != "" || !strings.Contains(got.stderr, c.stderr) {
+		if got.code != c.code || c.stdout != "" && got.stdout != c.stdout || c.code != 0 && got.stdout != "" ||
+			!strings.Contains(got.stderr, c.stderr) {
 			t.Errorf("%v: want %d, %q; got %+v", c.args, c.code, c.stdout, got)
 		}
 		if strings.Count(got.stderr, "waiting for") > 1 {
@@ -335,12 +356,14 @@ func TestWaitEnds(t *testing.T) {
 	}
 	// A host that was never heard of may have them one day.
 	sitetest.Site{Silent: []string{"gpu02"}}.Write(t, dir)
-	if got := waitFor(t, t.Context(), fixed, quiet, "--from", dir, "--gpus", "3", "--timeout", "50ms"); got.code != failure.ExitNoMatch || !strings.Contains(got.stderr, "within 50ms") {
+	if got := waitFor(t, t.Context(), fixed, quiet, "--from", dir, "--gpus", "3", "--timeout",
+		"50ms"); got.code != failure.ExitNoMatch || !strings.Contains(got.stderr, "within 50ms") {
 		t.Errorf("%+v", got)
 	}
 	// Ctrl-C ends it, and is not "there are none".
 	ctx, cancel := context.WithCancel(t.Context())
-	if got := waitFor(t, ctx, fixed, func(string) { cancel() }, "--from", dir, "--gpus", "3"); got.code != failure.ExitTryAgain || !strings.Contains(got.stderr, "interrupted") {
+	if got := waitFor(t, ctx, fixed, func(string) { cancel() }, "--from", dir, "--gpus",
+		"3"); got.code != failure.ExitTryAgain || !strings.Contains(got.stderr, "interrupted") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -354,7 +377,8 @@ func TestWaitKnowsWhoseBookingItIs(t *testing.T) {
 	if got.code != 0 || got.stdout != "gpu01:0\n" {
 		t.Errorf("%+v", got)
 	}
-	if got := waitFor(t, t.Context(), fixed, func(string) {}, "--from", dir, "--gpus", "2", "--timeout", "50ms"); got.code != failure.ExitNoMatch {
+	if got := waitFor(t, t.Context(), fixed, func(string) {}, "--from", dir, "--gpus", "2", "--timeout",
+		"50ms"); got.code != failure.ExitNoMatch {
 		t.Errorf("%+v", got)
 	}
 }
@@ -396,11 +420,13 @@ func TestWaitSurvivesAMissingSite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := &waiter{app: a, source: s, wanted: &wanted{Request: board.Request{Order: "index"}, limit: 3, user: "zoe"}, every: time.Millisecond}
+		v := &waiter{app: a, source: s, wanted: &wanted{Request: board.Request{Order: "index"}, limit: 3, user: "zoe"},
+			every: time.Millisecond}
 		v.look.Zone = time.UTC
 		return v.run(t.Context(), cfg, 10*time.Second)
 	}
-	if open, err := look(); err != nil || len(open) != 3 || asked != 4 || !strings.Contains(said.String(), "404 Not Found") || !strings.Contains(said.String(), "502 Bad Gateway") {
+	if open, err := look(); err != nil || len(open) != 3 || asked != 4 ||
+		!strings.Contains(said.String(), "404 Not Found") || !strings.Contains(said.String(), "502 Bad Gateway") {
 		t.Errorf("after %d looks: %v, %v\n%s", asked, open, err, said.String())
 	}
 	asked = 1 // the first answer is the 404

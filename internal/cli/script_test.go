@@ -99,7 +99,8 @@ func TestNotifyPage(t *testing.T) {
 		t.Fatal("the page has no example")
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "chat.url"), []byte("https://chat.example.org/hooks/SECRET\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "chat.url"), []byte("https://chat.example.org/hooks/SECRET\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	config := filepath.Join(dir, "gpuboard.yml")
@@ -125,17 +126,25 @@ type calendarEntry struct {
 // those of a calendar, characters of several bytes where a line is folded, no
 // end, and the days on which clocks change in Paris.
 var hostileEntries = []calendarEntry{
-	{"gpu01", "0", "ada", `a; b, c \ d: "e" \n \, \;`, "2026-11-20 09:00", "2026-11-22 18:00", "2026-11-20T08:00", "2026-11-22T17:00"},
-	{"gpu01", "1", "ada", "one\r\nEND:VEVENT\r\nEND:VCALENDAR\nBEGIN:VALARM", "2026-11-20 09:00", "2026-11-22 18:00", "2026-11-20T08:00", "2026-11-22T17:00"},
-	{"gpu01", "2", "Zoë; DROP,TABLE", strings.Repeat("日本語のコメント、", 15), "2026-11-20 09:00", "2026-11-22 18:00", "2026-11-20T08:00", "2026-11-22T17:00"},
-	{"gpu01", "3", "eve\r\nATTENDEE:mailto:x", "\u202eevil\u0007\x1b[31m" + strings.Repeat("😀", 60), "2026-11-20 09:00", "2026-11-22 18:00", "2026-11-20T08:00", "2026-11-22T17:00"},
-	{"gpu02", "*", "admins", strings.Repeat("x", 500), "2026-11-21 08:00", "2026-11-21 18:00", "2026-11-21T07:00", "2026-11-21T17:00"},
+	{"gpu01", "0", "ada", `a; b, c \ d: "e" \n \, \;`, "2026-11-20 09:00", "2026-11-22 18:00", "2026-11-20T08:00",
+		"2026-11-22T17:00"},
+	{"gpu01", "1", "ada", "one\r\nEND:VEVENT\r\nEND:VCALENDAR\nBEGIN:VALARM", "2026-11-20 09:00", "2026-11-22 18:00",
+		"2026-11-20T08:00", "2026-11-22T17:00"},
+	{"gpu01", "2", "Zoë; DROP,TABLE", strings.Repeat("日本語のコメント、", 15), "2026-11-20 09:00", "2026-11-22 18:00",
+		"2026-11-20T08:00", "2026-11-22T17:00"},
+	{"gpu01", "3", "eve\r\nATTENDEE:mailto:x", "\u202eevil\u0007\x1b[31m" + strings.Repeat("😀", 60), "2026-11-20 09:00",
+		"2026-11-22 18:00", "2026-11-20T08:00", "2026-11-22T17:00"},
+	{"gpu02", "*", "admins", strings.Repeat("x", 500), "2026-11-21 08:00", "2026-11-21 18:00", "2026-11-21T07:00",
+		"2026-11-21T17:00"},
 	{"gpu02", "0", "ada", "nobody knows until when", "2026-11-23 10:00", "", "2026-11-23T00:00", ""},
 	// 2027-03-28: 02:00 to 03:00 are skipped. 2027-10-31: they come twice, and an
 	// end is the later, a beginning the earlier.
-	{"gpu02", "1", "lea", "over the spring", "2027-03-27 22:00", "2027-03-28 04:00", "2027-03-27T21:00", "2027-03-28T02:00"},
-	{"gpu02", "2", "lea", "within the hour that comes twice", "2027-10-31 02:15", "2027-10-31 02:45", "2027-10-31T00:15", "2027-10-31T01:45"},
-	{"gpu02", "3", "lea", "a day that is an hour longer", "2027-10-31", "2027-10-31", "2027-10-30T22:00", "2027-10-31T23:00"},
+	{"gpu02", "1", "lea", "over the spring", "2027-03-27 22:00", "2027-03-28 04:00", "2027-03-27T21:00",
+		"2027-03-28T02:00"},
+	{"gpu02", "2", "lea", "within the hour that comes twice", "2027-10-31 02:15", "2027-10-31 02:45",
+		"2027-10-31T00:15", "2027-10-31T01:45"},
+	{"gpu02", "3", "lea", "a day that is an hour longer", "2027-10-31", "2027-10-31", "2027-10-30T22:00",
+		"2027-10-31T23:00"},
 }
 
 // Every calendar of the site, and the one that bookings prints, is read by a
@@ -236,7 +245,8 @@ func readCalendar(t *testing.T, file string, content []byte) *ical.Calendar {
 	t.Helper()
 	for line := range bytes.Lines(content) {
 		body, whole := bytes.CutSuffix(line, []byte("\r\n"))
-		if !whole || len(body) > 75 || !utf8.Valid(body) || bytes.ContainsFunc(body, func(r rune) bool { return r < 0x20 && r != '\t' || r == 0x7f }) {
+		if !whole || len(body) > 75 || !utf8.Valid(body) ||
+			bytes.ContainsFunc(body, func(r rune) bool { return r < 0x20 && r != '\t' || r == 0x7f }) {
 			t.Errorf("%s has the line %q", file, line)
 		}
 	}
@@ -290,7 +300,9 @@ func compareCalendar(t *testing.T, file string, cal *ical.Calendar, expected []c
 		}
 		seen[uid] = true
 		for name := range e.Props {
-			if !slices.Contains([]string{"UID", "SUMMARY", "DTSTAMP", "DTSTART", "DTEND", "RRULE", "DESCRIPTION", "LOCATION", "STATUS", "TRANSP"}, name) {
+			if !slices.Contains(
+				[]string{"UID", "SUMMARY", "DTSTAMP", "DTSTART", "DTEND", "RRULE", "DESCRIPTION", "LOCATION", "STATUS",
+					"TRANSP"}, name) {
 				t.Errorf("%s: %s has a %s", file, uid, name)
 			}
 		}
@@ -305,11 +317,14 @@ func compareCalendar(t *testing.T, file string, cal *ical.Calendar, expected []c
 				t.Errorf("%s: %v", file, err)
 			}
 			ends = until.UTC().Format("2006-01-02T15:04")
-		} else if days, err := e.RecurrenceSet(time.UTC); err != nil || days == nil || len(days.Between(from, from.AddDate(0, 0, 9), true)) != 10 {
+		} else if days, err := e.RecurrenceSet(time.UTC); err != nil || days == nil ||
+			len(days.Between(from, from.AddDate(0, 0, 9), true)) != 10 {
 			t.Errorf("%s: %s has no end, and does not go on for ever: %v", file, uid, err)
 		}
-		got = append(got, fmt.Sprintf("%s from %s until %s at %s: %s", textOf(t, e.Props, ical.PropSummary), from.UTC().Format("2006-01-02T15:04"), ends,
-			textOf(t, e.Props, ical.PropLocation), textOf(t, e.Props, ical.PropDescription)))
+		got = append(got,
+			fmt.Sprintf("%s from %s until %s at %s: %s", textOf(t, e.Props, ical.PropSummary),
+				from.UTC().Format("2006-01-02T15:04"), ends,
+				textOf(t, e.Props, ical.PropLocation), textOf(t, e.Props, ical.PropDescription)))
 	}
 	for _, e := range expected {
 		what := e.host + " GPU " + e.gpu
@@ -320,7 +335,9 @@ func compareCalendar(t *testing.T, file string, cal *ical.Calendar, expected []c
 		if e.until == "" {
 			comment += "\nNo end is given."
 		}
-		want = append(want, fmt.Sprintf("%s: %s from %s until %s at %s: %s", what, snapshot.Text(e.name, snapshot.MaxTextBytes), e.starts, e.ends, e.host, comment))
+		want = append(want,
+			fmt.Sprintf("%s: %s from %s until %s at %s: %s", what, snapshot.Text(e.name, snapshot.MaxTextBytes),
+				e.starts, e.ends, e.host, comment))
 	}
 	slices.Sort(got)
 	slices.Sort(want)
@@ -342,7 +359,8 @@ func TestLogIsRotated(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := &beginner{t: t, dir: t.TempDir()}
-	b.env = append(os.Environ(), "HOME="+b.dir, "GPUBOARD_SPOOL="+b.dir+"/spool", "GPUBOARD_TO=file://"+b.dir+"/data", "GPUBOARD_EVERY=2s", "GPUBOARD_FAKE_SMI="+capture)
+	b.env = append(os.Environ(), "HOME="+b.dir, "GPUBOARD_SPOOL="+b.dir+"/spool", "GPUBOARD_TO=file://"+b.dir+"/data",
+		"GPUBOARD_EVERY=2s", "GPUBOARD_FAKE_SMI="+capture)
 	log := b.dir + "/spool/run.log"
 	until := func(what string) []byte {
 		t.Helper()
@@ -371,7 +389,8 @@ func TestLogIsRotated(t *testing.T) {
 	if err := os.WriteFile(b.dir+"/conf", []byte(own), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(program, "--force", "--state", b.dir+"/state", b.dir+"/conf").CombinedOutput(); err != nil {
+	if out, err := exec.Command(program, "--force", "--state", b.dir+"/state",
+		b.dir+"/conf").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if old, err := os.ReadFile(log + ".1.gz"); err != nil || len(old) < 20 {
@@ -380,7 +399,8 @@ func TestLogIsRotated(t *testing.T) {
 	if err := os.Mkdir(b.dir+"/data", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if text := until("well again"); !bytes.HasPrefix(text, []byte("gpuboard: ")) || bytes.Contains(text, []byte("opening the data")) {
+	if text := until("well again"); !bytes.HasPrefix(text, []byte("gpuboard: ")) ||
+		bytes.Contains(text, []byte("opening the data")) {
 		t.Errorf("after that it begins with %q", text[:min(len(text), 80)])
 	}
 	out, _ := b.types("gpuboard doctor node --host gpu01 --json")

@@ -44,7 +44,9 @@ func (a *app) serveCommand() *cobra.Command {
 			"  gpuboard serve --booking --password /etc/gpuboard/users --data /srv/gpuboard/data --site /srv/gpuboard/site",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			if _, err := os.Stat(cfg.String("site")); err != nil {
-				return failure.Because("site:missing", failure.New(failure.ExitUsage, fmt.Errorf("opening the site: %w", err), "make it first: gpuboard generate --site "+cfg.String("site")))
+				return failure.Because("site:missing",
+					failure.New(failure.ExitUsage, fmt.Errorf("opening the site: %w", err),
+						"make it first: gpuboard generate --site "+cfg.String("site")))
 			}
 			return a.upgrading(c.Context(), func(ctx context.Context) error {
 				o, err := a.serveOptions(ctx, cfg)
@@ -66,7 +68,8 @@ func (a *app) serveCommand() *cobra.Command {
 	}
 	a.flags(c, "site", "listen", "data", "comments", "aliases", "templates", "state", "language", "languages",
 		"timezone", "booking.timezone", "booking.end_of_day", "title", "lab",
-		"password", "private", "auth_header", "trusted_proxy", "booking.form", "booking.for_others", "booking.max_duration", "booking.max_gpus")
+		"password", "private", "auth_header", "trusted_proxy", "booking.form", "booking.for_others",
+		"booking.max_duration", "booking.max_gpus")
 	// In the file "booking" is a section, so the setting has a longer name.
 	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "booking" {
@@ -89,7 +92,8 @@ func (a *app) serveOptions(ctx context.Context, cfg *config.Config) (serve.Optio
 	case o.Private && !known:
 		return o, failure.Usage(how, "--private needs to know who people are")
 	case known && !form && !o.Private:
-		return o, failure.Usage("add --booking, --private, or both", "a login is configured, and neither --booking nor --private")
+		return o, failure.Usage("add --booking, --private, or both",
+			"a login is configured, and neither --booking nor --private")
 	case !known:
 		return o, nil
 	}
@@ -101,10 +105,12 @@ func (a *app) serveOptions(ctx context.Context, cfg *config.Config) (serve.Optio
 		Passwords: cfg.String("password"), Header: cfg.String("auth_header"), Proxies: proxies, Now: a.now, Log: o.Log,
 	})
 	if err != nil {
-		return o, failure.Because("serve:password", failure.New(failure.ExitUsage, err, "people are added with: htpasswd -B FILE NAME"))
+		return o, failure.Because("serve:password",
+			failure.New(failure.ExitUsage, err, "people are added with: htpasswd -B FILE NAME"))
 	}
 	if cfg.String("password") != "" && !loopback(cfg.String("listen")) {
-		fmt.Fprintln(a.stderr, "gpuboard: passwords travel in the clear over the network: put a web server with TLS in front, and listen on 127.0.0.1")
+		fmt.Fprintln(a.stderr,
+			"gpuboard: passwords travel in the clear over the network: put a web server with TLS in front, and listen on 127.0.0.1")
 	}
 	if form {
 		o.Booking, err = a.bookingForm(ctx, cfg)
@@ -121,7 +127,9 @@ func (a *app) bookingForm(ctx context.Context, cfg *config.Config) (*serve.Booki
 	if err != nil {
 		return nil, err
 	}
-	pages, err := page.NewBookPages(render.Site{Title: cfg.String("title"), Lab: cfg.String("lab"), Languages: cfg.Languages(), Zone: cfg.Zone(), Version: version()}, sitegen.OwnLook(cfg.String("templates")))
+	pages, err := page.NewBookPages(
+		render.Site{Title: cfg.String("title"), Lab: cfg.String("lab"), Languages: cfg.Languages(), Zone: cfg.Zone(),
+			Version: version()}, sitegen.OwnLook(cfg.String("templates")))
 	if err != nil {
 		return nil, failure.Because("templates:parse", failure.New(failure.ExitUsage, err, ""))
 	}
@@ -133,7 +141,8 @@ func (a *app) bookingForm(ctx context.Context, cfg *config.Config) (*serve.Booki
 		return known
 	}
 	return &serve.BookingOptions{
-		File: func() serve.File { return cfg.Bookings(path) }, Zone: cfg.Zone(), FileZone: cfg.BookingZone(false), Aliases: aliases, Limits: limits,
+		File: func() serve.File { return cfg.Bookings(path) }, Zone: cfg.Zone(), FileZone: cfg.BookingZone(false),
+		Aliases: aliases, Limits: limits,
 		ForOthers: cfg.Bool("booking.for_others"), Pages: pages, Now: a.now, Changed: a.generateOnce(ctx, cfg),
 	}, nil
 }

@@ -30,7 +30,8 @@ type setting struct {
 
 // TestEverySettingChangesSomething: each key of the configuration has a line that shows, from outside, what it changes.
 func TestEverySettingChangesSomething(t *testing.T) {
-	table := slices.Concat(nodeSettings(), registerSettings(), sourceSettings(), bookingSettings(), serverSettings(), pageSettings(), stateSettings(), historySettings())
+	table := slices.Concat(nodeSettings(), registerSettings(), sourceSettings(), bookingSettings(), serverSettings(),
+		pageSettings(), stateSettings(), historySettings())
 	shown := map[string]bool{}
 	for _, s := range table {
 		shown[s.key] = true
@@ -80,13 +81,14 @@ func nodeSettings() []setting {
 			l.collect("run", "--once")
 			return fmt.Sprint(l.bundle("data/drop/gpu01/latest.json.gz").Snapshot.IntervalSeconds)
 		}},
-		{"to", "file://DIR/one", "one/drop/gpu01/latest.json.gz", "file://DIR/two", "two/drop/gpu01/latest.json.gz", func(l *trial) string {
-			l.write("one/drop/.keep", "")
-			l.write("two/drop/.keep", "")
-			l.collect("collect")
-			l.run("publish")
-			return l.files("*/drop/*/latest.json.gz")
-		}},
+		{"to", "file://DIR/one", "one/drop/gpu01/latest.json.gz", "file://DIR/two", "two/drop/gpu01/latest.json.gz",
+			func(l *trial) string {
+				l.write("one/drop/.keep", "")
+				l.write("two/drop/.keep", "")
+				l.collect("collect")
+				l.run("publish")
+				return l.files("*/drop/*/latest.json.gz")
+			}},
 		{"identity", "DIR/gpu01", "arrives", "DIR/gpu02", "", pushed},
 		{"known_hosts", "DIR/known", "arrives", "DIR/unknown", "", pushed},
 		{"push_timeout", "1m", "arrives", "1ms", "", pushed},
@@ -188,12 +190,13 @@ func sourceSettings() []setting {
 			l.env["GPUBOARD_LEGACY"] = l.dir + "/older"
 			return inSite("api/v1/hosts/atlas.json", `"snapshot_at":"2026-11-20T(.*?)Z"`)(l)
 		}},
-		{"drops", "s3://gpus/one", "gpu01 gpu02 gpu03 gpu05", "s3://gpus/two", "gpu01 gpu02 gpu03 gpu06", func(l *trial) string {
-			store := s3test.Start(l.t, "gpus")
-			store.Put("one/gpu05/latest.json.gz", "a snapshot")
-			store.Put("two/gpu06/latest.json.gz", "a snapshot")
-			return hostsOf(l)
-		}},
+		{"drops", "s3://gpus/one", "gpu01 gpu02 gpu03 gpu05", "s3://gpus/two", "gpu01 gpu02 gpu03 gpu06",
+			func(l *trial) string {
+				store := s3test.Start(l.t, "gpus")
+				store.Put("one/gpu05/latest.json.gz", "a snapshot")
+				store.Put("two/gpu06/latest.json.gz", "a snapshot")
+				return hostsOf(l)
+			}},
 		{"hosts_from", "list", "gpu09", "drops", "gpu01 gpu02 gpu03", func(l *trial) string {
 			l.env["GPUBOARD_HOSTS"] = "gpu09"
 			return hostsOf(l)
@@ -228,11 +231,13 @@ func sourceSettings() []setting {
 		}},
 		{"consul.enabled", "true", "GET", "false", "", asked(`(GET) /v1/health/service/gpuboard`)},
 		{"consul.tags", "a100", "a100", "h100", "h100", asked(`[?&]tag=(\w+)`)},
-		{"consul.filter", "Node.Node != gpu01", "Node.Node != gpu01", "Node.Node != gpu02", "Node.Node != gpu02", asked(`filter=(.*?)(?:&|\n)`)},
+		{"consul.filter", "Node.Node != gpu01", "Node.Node != gpu01", "Node.Node != gpu02", "Node.Node != gpu02",
+			asked(`filter=(.*?)(?:&|\n)`)},
 		{"consul.datacenters", "east", "east", "west", "west", asked(`[?&]dc=(\w+)`)},
 		{"consul.node_meta", "rack=1", "rack:1", "rack=2", "rack:2", asked(`node-meta=(.*?)(?:&|\n)`)},
 		{"consul.leader", "true", "/v1/kv/gpuboard/leader", "false", "", leads(`(/v1/kv/.*?)\?`)},
-		{"consul.leader_key", "one/leader", "/v1/kv/one/leader", "two/leader", "/v1/kv/two/leader", leads(`(/v1/kv/.*?)\?`)},
+		{"consul.leader_key", "one/leader", "/v1/kv/one/leader", "two/leader", "/v1/kv/two/leader",
+			leads(`(/v1/kv/.*?)\?`)},
 	}
 }
 
@@ -259,15 +264,17 @@ func bookingSettings() []setting {
 			l.t.Setenv("PATH", filepath.Join(l.dir, "bin")+":"+os.Getenv("PATH"))
 			return found(`((?:one|two)\.lab)`, l.run("bookings").stdout)
 		}},
-		{"booking.timezone", "Europe/Paris", "2026-11-21T11:00:00Z", "Asia/Tokyo", "2026-11-21T03:00:00Z", func(l *trial) string {
-			l.comments = `{"gpu01": {"0": {"name": "kai", "date": "2026-11-21 12:00"}}}`
-			return until(l)
-		}},
+		{"booking.timezone", "Europe/Paris", "2026-11-21T11:00:00Z", "Asia/Tokyo", "2026-11-21T03:00:00Z",
+			func(l *trial) string {
+				l.comments = `{"gpu01": {"0": {"name": "kai", "date": "2026-11-21 12:00"}}}`
+				return until(l)
+			}},
 		{"booking.end_of_day", "true", "2026-11-22T00:00:00Z", "false", "2026-11-21T00:00:00Z", func(l *trial) string {
 			l.comments = `{"gpu01": {"0": {"name": "kai", "date": "2026-11-21"}}}`
 			return until(l)
 		}},
-		{"booking.default_duration", "8h", "2026-11-20 17:42", "1d", "2026-11-21 09:42", booked(`"date": "(.*?) ?[+Z"]`, "gpu01:1", "--force")},
+		{"booking.default_duration", "8h", "2026-11-20 17:42", "1d", "2026-11-21 09:42",
+			booked(`"date": "(.*?) ?[+Z"]`, "gpu01:1", "--force")},
 		{"booking.max_duration", "1d", "", "7d", "ada", booked(`"name": "(.*?)"`, "gpu01:1", "--for", "3d")},
 		{"booking.max_gpus", "1", "", "2", "ada", booked(`"name": "(.*?)"`, "gpu01:1,3", "--for", "1h")},
 	}
@@ -319,7 +326,8 @@ func serverSettings() []setting {
 			return l.answer("/index.html", login).code
 		}},
 		{"site_url", "/one", "1 of 3 GPUs free", "/two", "2 of 3 GPUs free", func(l *trial) string {
-			one, two := sitetest.Site{Busy: []string{"gpu01:0", "gpu02:0"}}.Files(l.t), sitetest.Site{Busy: []string{"gpu01:0"}}.Files(l.t)
+			one, two := sitetest.Site{Busy: []string{"gpu01:0", "gpu02:0"}}.Files(
+				l.t), sitetest.Site{Busy: []string{"gpu01:0"}}.Files(l.t)
 			url := sitetest.Serve(l.t, func(w http.ResponseWriter, r *http.Request) {
 				name, isOne := strings.CutPrefix(r.URL.Path, "/one/")
 				if isOne {
@@ -348,8 +356,10 @@ func serverSettings() []setting {
 
 func pageSettings() []setting {
 	return []setting{
-		{"pull", "gpu77=nobody@127.0.0.1:1", "gpu77", "gpu78=nobody@127.0.0.1:1", "gpu78", inSite("api/v1/hosts.json", `"name":"(gpu7[78])"`)},
-		{"sites", "a=DIR/none", "cluster a", "b=DIR/none", "cluster b", inSite("health.json", `"where":"(cluster .*?)"`)},
+		{"pull", "gpu77=nobody@127.0.0.1:1", "gpu77", "gpu78=nobody@127.0.0.1:1", "gpu78",
+			inSite("api/v1/hosts.json", `"name":"(gpu7[78])"`)},
+		{"sites", "a=DIR/none", "cluster a", "b=DIR/none", "cluster b",
+			inSite("health.json", `"where":"(cluster .*?)"`)},
 		{"interval", "30s", "09:43:15", "1m", "09:44:30", inSite("api/v1/free.json", `"late_at":"2026-11-20T(.*?)Z"`)},
 		{"generate_every", "7s", "7s", "1h", "20s", func(l *trial) string { // interval at most
 			ctx, cancel := context.WithTimeout(l.t.Context(), time.Minute)
@@ -363,12 +373,15 @@ func pageSettings() []setting {
 		{"language", "de", "de", "fr", "fr", inSite("index.html", `<html lang="(.*?)"`)},
 		{"languages", "de", "site/de/index.html", "fr", "site/fr/index.html", made("site/??/index.html")},
 		{"timezone", "Asia/Tokyo", "18:42", "Europe/Paris", "10:42", inSite("status.txt", `as of 2026-11-20 (..:..)`)},
-		{"base_url", "https://one.example.org/", "https://one.example.org/", "https://two.example.org/", "https://two.example.org/",
+		{"base_url", "https://one.example.org/", "https://one.example.org/", "https://two.example.org/",
+			"https://two.example.org/",
 			inSite("feed.atom", `rel="self" href="(.*?)feed.atom"`)},
 		{"compat", "vesta", "site/states/index.json", "nvgpu", "", made("site/states/index.json")},
-		{"energy.price_per_kwh", "0.25", "0.25", "0.5", "0.5", inSite("api/v1/history/users.json", `"price_per_kwh":(.*?),`)},
+		{"energy.price_per_kwh", "0.25", "0.25", "0.5", "0.5",
+			inSite("api/v1/history/users.json", `"price_per_kwh":(.*?),`)},
 		{"energy.currency", "EUR", "EUR", "USD", "USD", inSite("api/v1/history/users.json", `"currency":"(.*?)"`)},
-		{"energy.co2_grams_per_kwh", "60", "60", "400", "400", inSite("api/v1/history/users.json", `"co2_grams_per_kwh":(.*?)[,}]`)},
+		{"energy.co2_grams_per_kwh", "60", "60", "400", "400",
+			inSite("api/v1/history/users.json", `"co2_grams_per_kwh":(.*?)[,}]`)},
 		{"users", "full", "lea", "none", "someone", inSite("api/v1/users.json", `"name":"(lea|someone)"`)},
 		{"commands", "program", "train.py", "none", "", inSite("api/v1/hosts/gpu01.json", `"program":"(train.py)"`)},
 		{"public_out", "DIR/one", "one/index.html", "DIR/two", "two/index.html", func(l *trial) string {
@@ -377,7 +390,8 @@ func pageSettings() []setting {
 			return strings.TrimSuffix(l.files("???/index.html"), " site/index.html")
 		}},
 		{"public_users", "full", "lea", "none", "someone", inPublic("api/v1/users.json", `"name":"(lea|someone)"`)},
-		{"public_commands", "program", "train.py", "none", "", inPublic("api/v1/hosts/gpu01.json", `"program":"(train.py)"`)},
+		{"public_commands", "program", "train.py", "none", "",
+			inPublic("api/v1/hosts/gpu01.json", `"program":"(train.py)"`)},
 		{"publish_to", "s3://gpus/one", "one/index.html", "s3://gpus/two", "two/index.html", func(l *trial) string {
 			store := s3test.Start(l.t, "gpus")
 			l.lab()
@@ -423,21 +437,23 @@ func stateSettings() []setting {
 			l.run("generate")
 			return found(`"(gpu-idle)":\{"people":\{"kai":\{"since":"[^"]*","told":true`, l.read("state/events.json"))
 		}},
-		{"people.domain", "lab.example", "eva@lab.example", "other.example", "eva@other.example", func(l *trial) string {
-			l.write("sendmail", "#!/bin/sh\ncat > "+l.dir+"/letter\n")
-			if err := os.Chmod(filepath.Join(l.dir, "sendmail"), 0o755); err != nil {
-				l.t.Fatal(err)
-			}
-			l.write("gpuboard.yml", "notify:\n  - mail: people\n    events: [booking-start]\n    sendmail: "+l.dir+"/sendmail\n")
-			l.env["GPUBOARD_CONFIG"] = l.dir + "/gpuboard.yml"
-			l.lab()
-			after := l.now
-			l.now = time.Date(2026, 11, 20, 6, 40, 0, 0, time.UTC)
-			l.run("generate")
-			l.now = after
-			l.run("generate")
-			return found(`(?m)^To: <(.*?)>$`, l.read("letter"))
-		}},
+		{"people.domain", "lab.example", "eva@lab.example", "other.example", "eva@other.example",
+			func(l *trial) string {
+				l.write("sendmail", "#!/bin/sh\ncat > "+l.dir+"/letter\n")
+				if err := os.Chmod(filepath.Join(l.dir, "sendmail"), 0o755); err != nil {
+					l.t.Fatal(err)
+				}
+				l.write("gpuboard.yml",
+					"notify:\n  - mail: people\n    events: [booking-start]\n    sendmail: "+l.dir+"/sendmail\n")
+				l.env["GPUBOARD_CONFIG"] = l.dir + "/gpuboard.yml"
+				l.lab()
+				after := l.now
+				l.now = time.Date(2026, 11, 20, 6, 40, 0, 0, time.UTC)
+				l.run("generate")
+				l.now = after
+				l.run("generate")
+				return found(`(?m)^To: <(.*?)>$`, l.read("letter"))
+			}},
 		{"show_expired", "72h", "zoe", "1h", "", inSite("api/v1/bookings.json", `"name":"(zoe)"`)},
 	}
 }

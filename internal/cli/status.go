@@ -160,13 +160,15 @@ func screenOf(s string, height int) string {
 }
 
 func sourceFlag(c *cobra.Command, from *string) {
-	c.Flags().StringVar(from, "from", "", "where the board is: `URL` or directory of a site, or a data directory (default: site_url of the configuration, else the directories configured here)")
+	c.Flags().StringVar(from, "from", "",
+		"where the board is: `URL` or directory of a site, or a data directory (default: site_url of the configuration, else the directories configured here)")
 }
 
 // judge says on stderr how old a board is. Very old boards are made unknown, and dead is true.
 func (a *app) judge(s *source.Source, b *board.Board) (dead bool) {
 	name, age := failure.Printable(s.Name), b.Age(a.now())
-	old := fmt.Sprintf("gpuboard: %s is %s old and due every %s", name, snapshot.Length(age), snapshot.Length(b.Every()))
+	old := fmt.Sprintf("gpuboard: %s is %s old and due every %s", name, snapshot.Length(age),
+		snapshot.Length(b.Every()))
 	switch {
 	case b.Dead(a.now()):
 		b.Expire()
@@ -190,7 +192,8 @@ func (a *app) missingHosts(b *board.Board, names []string) (missing int) {
 	for _, name := range names {
 		if !slices.Contains(known, name) {
 			missing++
-			fmt.Fprintf(a.stderr, "gpuboard: there is no host %s on this board%s\n", name, spelling.DidYouMean(name, known))
+			fmt.Fprintf(a.stderr, "gpuboard: there is no host %s on this board%s\n", name,
+				spelling.DidYouMean(name, known))
 		}
 	}
 	return missing

@@ -43,8 +43,10 @@ func newTrial(t *testing.T, key, value string) *trial {
 	l := &trial{t: t, dir: t.TempDir(), key: key, now: sitetest.Now, stderr: func(string) {}}
 	l.value = strings.ReplaceAll(value, "DIR", l.dir)
 	l.env = map[string]string{
-		"HOME": l.dir, "XDG_STATE_HOME": l.dir, "GPUBOARD_TIMEZONE": "UTC", "GPUBOARD_NO_HELP": "true", "GPUBOARD_HOST": "gpu01", "GPUBOARD_PS": "fake-ps",
-		"GPUBOARD_DATA": l.dir + "/data", "GPUBOARD_SITE": l.dir + "/site", "GPUBOARD_STATE": l.dir + "/state", "GPUBOARD_SPOOL": l.dir + "/spool",
+		"HOME": l.dir, "XDG_STATE_HOME": l.dir, "GPUBOARD_TIMEZONE": "UTC", "GPUBOARD_NO_HELP": "true",
+		"GPUBOARD_HOST": "gpu01", "GPUBOARD_PS": "fake-ps",
+		"GPUBOARD_DATA": l.dir + "/data", "GPUBOARD_SITE": l.dir + "/site", "GPUBOARD_STATE": l.dir + "/state",
+		"GPUBOARD_SPOOL": l.dir + "/spool",
 	}
 	all := config.Keys()
 	l.env[config.Among(all, key).Env()] = l.value
@@ -319,7 +321,8 @@ func (l *trial) lab() {
 		if l.now.Sub(at) < time.Hour {
 			kai = 0
 		}
-		return []gpuTrial{{20000, 10, "lea"}, {900, 0, ""}, {9000, 50, "ci"}, {4, 0, ""}, {9000, kai, "kai"}, {9000, 50, "mia in a1b2c3d4"}}
+		return []gpuTrial{{20000, 10, "lea"}, {900, 0, ""}, {9000, 50, "ci"}, {4, 0, ""}, {9000, kai, "kai"},
+			{9000, 50, "mia in a1b2c3d4"}}
 	})
 	free := func(time.Time) []gpuTrial { return []gpuTrial{{4, 0, ""}} }
 	l.drop("gpu02", l.now.Add(-10*time.Minute), 0, free)
@@ -345,7 +348,8 @@ func (l *trial) drop(host string, at time.Time, before time.Duration, gpus func(
 		samples = append(samples, last.Sample())
 		hours[minute.Truncate(time.Hour)] = append(hours[minute.Truncate(time.Hour)], last.Sample())
 	}
-	raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: host, BootID: boot, Snapshot: last, Samples: samples[max(0, len(samples)-15):]})
+	raw, err := snapshot.EncodeBundle(
+		&snapshot.Bundle{Host: host, BootID: boot, Snapshot: last, Samples: samples[max(0, len(samples)-15):]})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -406,24 +410,33 @@ func (l *trial) hours(window, user, kind string) string {
 
 // older writes the files of a node that runs the older scripts, half a minute before now in UTC.
 func (l *trial) older() {
-	l.write("older/atlas_gpus.csv", "0, GPU-00000001-1111-4222-8333-000000000001, NVIDIA A100, 31200, 40960, 97, 50, 66, 2026/11/20 09:41:20.000\n"+
-		"0, GPU-00000001-1111-4222-8333-000000000001, NVIDIA A100, 31208, 40960, 98, 50, 66, 2026/11/20 09:41:40.000\n")
-	l.write("older/atlas_processes.csv", "2026/11/20 09:41:40.000, GPU-00000001-1111-4222-8333-000000000001, 31100, python, 4101\n")
+	l.write("older/atlas_gpus.csv",
+		"0, GPU-00000001-1111-4222-8333-000000000001, NVIDIA A100, 31200, 40960, 97, 50, 66, 2026/11/20 09:41:20.000\n"+
+			"0, GPU-00000001-1111-4222-8333-000000000001, NVIDIA A100, 31208, 40960, 98, 50, 66, 2026/11/20 09:41:40.000\n")
+	l.write("older/atlas_processes.csv",
+		"2026/11/20 09:41:40.000, GPU-00000001-1111-4222-8333-000000000001, 31100, python, 4101\n")
 }
 
 func snapshotOf(host string, at time.Time, gpus []gpuTrial) *snapshot.Snapshot {
-	s := &snapshot.Snapshot{Schema: snapshot.Schema, Host: host, BootID: boot, Seq: uint64(at.Unix() / 60), CollectedAt: snapshot.TimeOf(at), IntervalSeconds: 20,
+	s := &snapshot.Snapshot{Schema: snapshot.Schema, Host: host, BootID: boot, Seq: uint64(at.Unix() / 60),
+		CollectedAt: snapshot.TimeOf(at), IntervalSeconds: 20,
 		GPUsComplete: true, Processes: []snapshot.Process{}}
 	for i, g := range gpus {
 		uuid := fmt.Sprint("GPU-", i)
 		if host != "gpu01" {
 			uuid = fmt.Sprintf("GPU-%x-%d", host, i)
 		}
-		s.GPUs = append(s.GPUs, snapshot.GPU{Index: i, UUID: uuid, Name: "NVIDIA A100", Health: snapshot.HealthOK, MemoryTotal: new(int64(40960)),
-			MemoryUsed: new(g.used), Readings: snapshot.Readings{UtilizationGPU: new(g.utilization), PowerDraw: new(100.0)}})
+		s.GPUs = append(s.GPUs,
+			snapshot.GPU{Index: i, UUID: uuid, Name: "NVIDIA A100", Health: snapshot.HealthOK,
+				MemoryTotal: new(int64(40960)),
+				MemoryUsed:  new(g.used),
+				Readings:    snapshot.Readings{UtilizationGPU: new(g.utilization), PowerDraw: new(100.0)}})
 		if user, container, _ := strings.Cut(g.user, " in "); user != "" {
-			s.Processes = append(s.Processes, snapshot.Process{GPU: i, GPUUUID: uuid, PID: 100 + i, Type: snapshot.Compute, User: user, UID: new(int64(1000 + i)),
-				Container: container, Program: "train.py", UsedMemory: new(g.used), Alive: new(true), StartedAt: &snapshot.Time{Time: at.Add(-24 * time.Hour)}})
+			s.Processes = append(s.Processes,
+				snapshot.Process{GPU: i, GPUUUID: uuid, PID: 100 + i, Type: snapshot.Compute, User: user,
+					UID:       new(int64(1000 + i)),
+					Container: container, Program: "train.py", UsedMemory: new(g.used), Alive: new(true),
+					StartedAt: &snapshot.Time{Time: at.Add(-24 * time.Hour)}})
 		}
 	}
 	return s

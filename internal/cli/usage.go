@@ -59,7 +59,8 @@ func (a *app) usageCommand() *cobra.Command {
 				return fmt.Errorf("writing the usage: %w", err)
 			}
 			if by == "team" && len(u.Teams) == 0 {
-				fmt.Fprintln(a.stderr, "gpuboard: there are no teams: a line of aliases.csv names one, such as @vision: ada, mira")
+				fmt.Fprintln(a.stderr,
+					"gpuboard: there are no teams: a line of aliases.csv names one, such as @vision: ada, mira")
 			}
 			return nil
 		}),
@@ -129,7 +130,8 @@ func (a *app) period(cfg *config.Config, since, until string) (first, end time.T
 		first = midnight(y, m, d+1-int(length.Hours()/24))
 	default:
 		if first, _, err = booking.ParseMoment(since, now, zone); err != nil {
-			return first, end, failure.Usage("for instance --since 7d, --since month or --since 2026-11-01", "--since: %w", err)
+			return first, end, failure.Usage("for instance --since 7d, --since month or --since 2026-11-01",
+				"--since: %w", err)
 		}
 	}
 	end = now
@@ -137,7 +139,8 @@ func (a *app) period(cfg *config.Config, since, until string) (first, end time.T
 		end = last.AddDate(0, 0, 1)
 	} else if until != "" {
 		if day, _, dayErr := booking.ParseMoment(until, first, zone); dayErr == nil && day.Before(first) {
-			return first, end, failure.Usage("", "--until: %s is before the first day, %s", until, first.Format("2006-01-02"))
+			return first, end, failure.Usage("", "--until: %s is before the first day, %s", until,
+				first.Format("2006-01-02"))
 		}
 		if end, _, err = booking.ParseUntil(until, first, first, zone); err != nil {
 			return first, end, failure.Usage("for instance --until 2026-10-31", "--until: %w", err)
@@ -183,8 +186,9 @@ func (a *app) usageTable(cfg *config.Config, u *data.Usage, by string) error {
 			name = "(unknown)"
 		}
 		cost, _ := u.Energy.Of(one.EnergyKWh)
-		rows = append(rows, []string{failure.Printable(name), number(&one.GPUHours, "", 1), number(one.Utilization, " %", 0),
-			number(&one.IdleHours, "", 1), number(&one.EnergyKWh, "", 1), number(cost, "", 2)})
+		rows = append(rows,
+			[]string{failure.Printable(name), number(&one.GPUHours, "", 1), number(one.Utilization, " %", 0),
+				number(&one.IdleHours, "", 1), number(&one.EnergyKWh, "", 1), number(cost, "", 2)})
 	}
 	table.Fit(rows)
 	out := fmt.Sprintf("%s to %s, data coverage %.0f %%\n%s\n", day(u.From), day(u.To), 100*u.Coverage, table.Titles())

@@ -60,7 +60,8 @@ func TestAMDOnEveryFace(t *testing.T) {
 		"api/v1/hosts/mi210.json": {
 			`"driver_version":null,"cuda_version":null,"tools":\[\{"vendor":"amd","name":"amd-smi","version":"26.2.0","driver_version":"6.12.12"\}\]`,
 			`"index":0,"vendor":"amd","uuid":"GPU-08e5af7a8e5a7f30",.*"short_name":"MI210","state":"busy","reason":null`,
-			`"index":1,"vendor":"amd",[^{]*"state":"free"`, `"index":2,"vendor":"amd",[^{]*"state":"unknown","reason":"unreadable"`,
+			`"index":1,"vendor":"amd",[^{]*"state":"free"`,
+			`"index":2,"vendor":"amd",[^{]*"state":"unknown","reason":"unreadable"`,
 			`"index":3,"vendor":"amd",[^{]*"state":"busy","reason":"utilization"`,
 		},
 		"api/v1/hosts/mi300x.json": {
@@ -72,7 +73,8 @@ func TestAMDOnEveryFace(t *testing.T) {
 			`"index":0,"vendor":"nvidia"`, `"index":1,"vendor":"amd"`,
 		},
 		"api/v1/board.json": {`"vendor":"amd"`, `"gpus":8,"free":5`},
-		"api/v1/free.json":  {`"free":5,"gpus":8,"free_slices":1,"slices":2`, `"host":"mi210",[^}]*"gpu":1,[^}]*"vendor":"amd","model":"MI210"`},
+		"api/v1/free.json": {`"free":5,"gpus":8,"free_slices":1,"slices":2`,
+			`"host":"mi210",[^}]*"gpu":1,[^}]*"vendor":"amd","model":"MI210"`},
 		"hosts/mi210/index.html": {
 			`amd-smi</(dt|th|span|td|b)>`, `26\.2\.0, driver 6\.12\.12`, `MI210`,
 			`>ROCR_VISIBLE_DEVICES=GPU-08e5af7a8e5a7f31<`,
@@ -120,11 +122,13 @@ func TestAMDOnEveryFace(t *testing.T) {
 	if !regexp.MustCompile(`(?m)^mi210,.*,1,GPU-08e5af7a8e5a7f31,AMD Instinct MI210,free,.*,amd$`).MatchString(csv) {
 		t.Errorf("the table:\n%s", csv)
 	}
-	if read := run(0, "status", "--from", site, "--json"); !strings.Contains(read, `"name":"amd-smi","version":"26.2.0"`) ||
+	if read := run(0, "status", "--from", site, "--json"); !strings.Contains(read,
+		`"name":"amd-smi","version":"26.2.0"`) ||
 		strings.Count(read, `"name":"nvidia-smi"`) != 1 {
 		t.Error("what was read back from a site lacks the tools")
 	}
-	if shown := run(0, "status", "--from", site, "mi300x", "--detail"); !strings.Contains(shown, "sysfs driver 6.12.12") {
+	if shown := run(0, "status", "--from", site, "mi300x", "--detail"); !strings.Contains(shown,
+		"sysfs driver 6.12.12") {
 		t.Errorf("the status:\n%s", shown)
 	}
 }

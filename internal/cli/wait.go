@@ -52,7 +52,9 @@ func (a *app) waitCommand() *cobra.Command {
 			}
 			if c.Flags().Changed("book") {
 				if i := slices.IndexFunc(w.Hosts, source.Elsewhere); i >= 0 {
-					return failure.Usage("without --book, and then gpuboard book "+shell.Quote(w.Hosts[i])+" --gpus NUMBER --for "+shell.Quote(book),
+					return failure.Usage(
+						"without --book, and then gpuboard book "+shell.Quote(w.Hosts[i])+" --gpus NUMBER --for "+
+							shell.Quote(book),
 						"wait --book books here, and %s is of another cluster", w.Hosts[i])
 				}
 			}
@@ -71,7 +73,8 @@ func (a *app) waitCommand() *cobra.Command {
 				every = max(every, leastSiteEvery)
 			}
 			// What is not a place in the whole cluster has to be on one host.
-			v := &waiter{app: a, source: s, wanted: &w, look: look, every: every, oneHost: oneHost || w.shape != "host:index"}
+			v := &waiter{app: a, source: s, wanted: &w, look: look, every: every,
+				oneHost: oneHost || w.shape != "host:index"}
 			if c.Flags().Changed("book") {
 				if err := v.bookAfterWait(cfg, book); err != nil {
 					return err
@@ -110,14 +113,17 @@ func (a *app) waitCommand() *cobra.Command {
 	sourceFlag(c, &from)
 	w.flags(c)
 	c.Flags().IntVar(&w.limit, "gpus", 1, "`NUMBER` of GPUs")
-	c.Flags().StringSliceVar(&w.Hosts, "host", nil, "only on this `HOST`, NAME/HOST or NAME/ in another cluster (several: separated by commas)")
+	c.Flags().StringSliceVar(&w.Hosts, "host", nil,
+		"only on this `HOST`, NAME/HOST or NAME/ in another cluster (several: separated by commas)")
 	c.Flags().BoolVar(&oneHost, "same-host", false, "all of them on one host")
 	c.Flags().DurationVar(&timeout, "timeout", 0, "give up after this `DURATION`, with exit code 5 (default: never)")
-	c.Flags().DurationVar(&every, "every", 30*time.Second, "`DURATION` between two checks, at least 2s for a site elsewhere")
+	c.Flags().DurationVar(&every, "every", 30*time.Second,
+		"`DURATION` between two checks, at least 2s for a site elsewhere")
 	c.Flags().StringVar(&book, "book", "", "book them as soon as they are free, for this `LENGTH`, such as 8h")
 	c.Flags().StringVar(&w.shape, "format", "host:index", "`FORMAT`: host:index, or of one host indices, uuids or env")
 	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
-	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"host:index", "indices", "uuids", "env"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("format",
+		cobra.FixedCompletions([]string{"host:index", "indices", "uuids", "env"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("host", a.completeHosts)
 	return c
 }
@@ -245,9 +251,11 @@ func (v *waiter) never(b *board.Board) error {
 	switch {
 	case all < v.wanted.limit:
 		v.app.missingHosts(b, v.wanted.Hosts)
-		return failure.New(failure.ExitNoMatch, fmt.Errorf("there will never be %s: the board has %d", v.goal(), all), v.wanted.hint())
+		return failure.New(failure.ExitNoMatch, fmt.Errorf("there will never be %s: the board has %d", v.goal(), all),
+			v.wanted.hint())
 	case v.oneHost && most < v.wanted.limit:
-		return failure.New(failure.ExitNoMatch, fmt.Errorf("there will never be %s: no host has more than %d", v.goal(), most), v.wanted.hint())
+		return failure.New(failure.ExitNoMatch,
+			fmt.Errorf("there will never be %s: no host has more than %d", v.goal(), most), v.wanted.hint())
 	}
 	return nil
 }
@@ -281,10 +289,12 @@ func (v *waiter) progress(b *board.Board) string {
 		}
 		s += " (" + strings.Join(names, ", ") + ")"
 	}
-	booked := v.wanted.List(b, func(_ *board.Host, g *board.GPU) bool { return !board.OpenTo(g, v.mine) && !g.FreeFrom.IsZero() })
+	booked := v.wanted.List(b,
+		func(_ *board.Host, g *board.GPU) bool { return !board.OpenTo(g, v.mine) && !g.FreeFrom.IsZero() })
 	if len(booked) > 0 {
 		next := slices.MinFunc(booked, func(a, b board.Unit) int { return a.GPU.FreeFrom.Compare(b.GPU.FreeFrom) })
-		s += fmt.Sprintf("; next by its booking: %s:%s %s", next.Host.Name, next.GPU.Label(), next.GPU.FreeFrom.In(v.look.Zone).Format("Mon 15:04"))
+		s += fmt.Sprintf("; next by its booking: %s:%s %s", next.Host.Name, next.GPU.Label(),
+			next.GPU.FreeFrom.In(v.look.Zone).Format("Mon 15:04"))
 		if next.GPU.Booking != nil {
 			s += " (" + next.GPU.Booking.Name + ")"
 		}
@@ -308,7 +318,9 @@ var errTaken = errors.New("booked by somebody else since the board was made")
 // bookAfterWait prepares the booking, to report its errors before the waiting begins.
 func (v *waiter) bookAfterWait(cfg *config.Config, length string) (err error) {
 	if host := cfg.String("booking.ssh"); host != "" {
-		return failure.Usage("ssh "+shell.Quote(host)+" gpuboard wait --book "+shell.Quote(length), "wait --book needs the bookings on this machine, and booking.ssh says that they are on %s", snapshot.Text(host, 80))
+		return failure.Usage("ssh "+shell.Quote(host)+" gpuboard wait --book "+shell.Quote(length),
+			"wait --book needs the bookings on this machine, and booking.ssh says that they are on %s",
+			snapshot.Text(host, 80))
 	}
 	if v.lasts, err = booking.ParseDuration(length); err != nil {
 		return failure.Usage("for instance --book 8h", "--book: %w", err)
@@ -335,7 +347,8 @@ func (v *waiter) book(ctx context.Context, b *board.Board, open []board.Unit) er
 	var wanted []booking.Booking
 	for _, o := range open {
 		if target, ok := o.GPU.Target(); ok && o.GPU.State == board.Free {
-			wanted = append(wanted, booking.Booking{Host: o.Host.Name, Target: target, From: from, Until: until, Kind: booking.Reserved})
+			wanted = append(wanted,
+				booking.Booking{Host: o.Host.Name, Target: target, From: from, Until: until, Kind: booking.Reserved})
 		}
 	}
 	if len(wanted) == 0 {
@@ -343,7 +356,8 @@ func (v *waiter) book(ctx context.Context, b *board.Board, open []board.Unit) er
 	}
 	return e.finish(ctx, &bookRequest{}, "booked", func(data []byte) (booking.Change, error) {
 		c, err := e.Book(data, wanted...)
-		if r, ok := errors.AsType[*booking.Refusal](err); ok && (r.Reason == booking.Taken || r.Reason == booking.Already) {
+		if r, ok := errors.AsType[*booking.Refusal](err); ok &&
+			(r.Reason == booking.Taken || r.Reason == booking.Already) {
 			err = fmt.Errorf("%s was %w", r.Bookings[0].Place(), errTaken)
 		}
 		return c, err

@@ -181,7 +181,8 @@ func sitesOf(values []string) (sites []Site, err error) {
 		}
 		scheme, _, address := strings.Cut(s.Place, "://")
 		if s.Place == "" || address && !slices.Contains([]string{"https", "http", "s3"}, scheme) {
-			return nil, fmt.Errorf("%s needs the address of a site (https://… or s3://bucket/prefix) or its directory", s.Name)
+			return nil, fmt.Errorf("%s needs the address of a site (https://… or s3://bucket/prefix) or its directory",
+				s.Name)
 		}
 		if LacksScheme(s.Place) {
 			return nil, fmt.Errorf("%s: an address begins with its scheme: https://%s", s.Name, s.Place)
@@ -242,7 +243,8 @@ func HostOfLogin(login string) (string, error) {
 // LacksScheme reports whether what should be a directory looks like an address without https://.
 func LacksScheme(place string) bool {
 	host, _, _ := strings.Cut(place, "/")
-	return strings.Contains(host, ".") && !strings.HasPrefix(host, ".") && !strings.Contains(place, "://") && !IsDir(place)
+	return strings.Contains(host, ".") && !strings.HasPrefix(host, ".") && !strings.Contains(place, "://") &&
+		!IsDir(place)
 }
 
 // Board returns the thresholds behind the states of GPUs and hosts.
@@ -252,7 +254,8 @@ func (c *Config) Board() board.Settings {
 		StaleAfter: c.Duration("stale_after"), DownAfter: c.Duration("down_after"),
 		ClockTolerance: c.Duration("clock_tolerance"),
 		FreeMemoryMiB:  int64(c.Number("free_memory_mib")), FreeMemoryPercent: c.Number("free_memory_percent"),
-		NoShow: c.Duration("no_show_after"), IdleWindow: c.Duration("idle_window"), IdleNotice: c.Duration("idle_notice"),
+		NoShow: c.Duration("no_show_after"), IdleWindow: c.Duration("idle_window"),
+		IdleNotice:  c.Duration("idle_notice"),
 		ShowExpired: c.Duration("show_expired"), ShortNames: c.ShortNames,
 		ServiceAccounts: c.List("service_accounts"), TrustContainerUIDs: c.String("container_uids") == "trusted",
 		ContainerPeople: people,

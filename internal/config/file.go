@@ -273,7 +273,8 @@ func (f *file) setting(k Key, line *ast.MappingValueNode) error {
 		return f.errorAt(line.Value.GetToken(), "%s takes one value, not a list", k.Name)
 	}
 	if _, pairs := line.Value.(*ast.MappingNode); pairs && strings.Contains(k.Arg, "=") {
-		return f.errorAt(line.Value.GetToken(), "%s takes %s, with = between them, and several in a list", k.Name, k.Arg)
+		return f.errorAt(line.Value.GetToken(), "%s takes %s, with = between them, and several in a list", k.Name,
+			k.Arg)
 	}
 	values, err := f.texts(k.Name, line.Value)
 	if err != nil {
@@ -349,7 +350,8 @@ func (f *file) intoNumber(to *int, least, most int, what string) func(*ast.Mappi
 			return err
 		}
 		if *to, err = strconv.Atoi(s); err != nil || *to < least || *to > most {
-			return f.errorAt(line.Value.GetToken(), "%s: %q is not a number of %s from %d to %d", name, s, what, least, most)
+			return f.errorAt(line.Value.GetToken(), "%s: %q is not a number of %s from %d to %d", name, s, what, least,
+				most)
 		}
 		return nil
 	}

@@ -109,7 +109,8 @@ func FuzzConfiguration(f *testing.F) {
 	for _, seed := range []string{
 		"title: x\n", "every: soon\n", "consul:\n  servise: x\n", "hosts:\n  - name: a\n    gpus: 8\n",
 		"notify:\n  - webhook: https://a.example/x\n    events: [host-*]\n",
-		"short_names: {A: B}\n", "- a\n", "a: [\n", "<<: *x\n", "x: &a {b: *a}\n", "? a\n: b\n", "title: !!binary aGk=\n",
+		"short_names: {A: B}\n", "- a\n", "a: [\n", "<<: *x\n", "x: &a {b: *a}\n", "? a\n: b\n",
+		"title: !!binary aGk=\n",
 		"title: |\n  many\n  lines\n", "---\n---\ntitle: x\n", "\x00", "%YAML 1.2\n---\nlab: x\n",
 		strings.Repeat("x", 5000) + ": 1\n", strings.Repeat("[", 3000),
 	} {
@@ -158,7 +159,8 @@ func TestEdit(t *testing.T) {
 			t.Fatal(err)
 		}
 		read := func() *Config {
-			c, err := Load(Sources{Getenv: env, Flag: func(name string) (string, bool) { return path, name == "config" }})
+			c, err := Load(
+				Sources{Getenv: env, Flag: func(name string) (string, bool) { return path, name == "config" }})
 			if err != nil {
 				t.Fatalf("%s: %v", test.name, err)
 			}
@@ -192,7 +194,8 @@ func TestEdit(t *testing.T) {
 // TestMistakesOfYAML: each message names the place and says what to write; a file in which that is done is read.
 func TestMistakesOfYAML(t *testing.T) {
 	for _, test := range []struct{ broken, want, mended string }{
-		{"title: x\ntimezone:UTC\nlab: y\n", `2:9: write a blank behind timezone:`, "title: x\ntimezone: UTC\nlab: y\n"},
+		{"title: x\ntimezone:UTC\nlab: y\n", `2:9: write a blank behind timezone:`,
+			"title: x\ntimezone: UTC\nlab: y\n"},
 		{"timezone:UTC\n", `1:9: write a blank behind timezone:`, "timezone: UTC\n"},
 		{"booking:\n  form:true\n", `2:7: write a blank behind form:`, "booking:\n  form: true\n"},
 		{"booking:\n\tform: true\n", `2:1: here is a tab: write blanks instead`, "booking:\n  form: true\n"},
@@ -202,17 +205,27 @@ func TestMistakesOfYAML(t *testing.T) {
 			`4:1: notify stands in line 1 already: keep one of the two lines, and below it what is below both`,
 			"notify:\n  - mail: a@b.c\n  - mail: d@b.c\nlab: y\n",
 		},
-		{"title: GPUs: ours\n", `1:8: write the value in quotes, because it has a colon in it`, "title: 'GPUs: ours'\n"},
-		{"title: @home\n", `1:8: write the value in quotes, because of the sign with which it begins`, "title: '@home'\n"},
-		{"title: x\n lab: y\n", `2:1: this line begins further to the right than the one before: write it below the beginning of that one`, "title: x\nlab: y\n"},
-		{"title: \"x\nlab: y\n", `1:8: a quote or bracket that begins here, or before, has no end`, "title: \"x\"\nlab: y\n"},
+		{"title: GPUs: ours\n", `1:8: write the value in quotes, because it has a colon in it`,
+			"title: 'GPUs: ours'\n"},
+		{"title: @home\n", `1:8: write the value in quotes, because of the sign with which it begins`,
+			"title: '@home'\n"},
+		{"title: x\n lab: y\n",
+			`2:1: this line begins further to the right than the one before: write it below the beginning of that one`,
+			"title: x\nlab: y\n"},
+		{"title: \"x\nlab: y\n", `1:8: a quote or bracket that begins here, or before, has no end`,
+			"title: \"x\"\nlab: y\n"},
 		{"hosts: [a, b\n", `1:8: a quote or bracket that begins here, or before, has no end`, "hosts: [a, b]\n"},
-		{"timezone: Europe/Berln\n", `1:11: timezone: "Europe/Berln" is not a time zone; names are those of the IANA list, such as Europe/Paris or UTC; did you mean "Europe/Berlin"?`, "timezone: Europe/Berlin\n"},
-		{"timezone: new york\n", `1:11: timezone: "new york" is not a time zone; names are those of the IANA list, such as Europe/Paris or UTC; did you mean "America/New_York"?`, "timezone: America/New_York\n"},
-		{"users: initals\n", `1:8: users: "initals" is none of full, initials, hash, none; did you mean "initials"?`, "users: initials\n"},
-		{"no_help: Fasle\n", `1:10: no_help: "Fasle" is neither true nor false; did you mean "false"?`, "no_help: false\n"},
+		{"timezone: Europe/Berln\n",
+			`1:11: timezone: "Europe/Berln" is not a time zone; names are those of the IANA list, such as Europe/Paris or UTC; did you mean "Europe/Berlin"?`, "timezone: Europe/Berlin\n"},
+		{"timezone: new york\n",
+			`1:11: timezone: "new york" is not a time zone; names are those of the IANA list, such as Europe/Paris or UTC; did you mean "America/New_York"?`, "timezone: America/New_York\n"},
+		{"users: initals\n", `1:8: users: "initals" is none of full, initials, hash, none; did you mean "initials"?`,
+			"users: initials\n"},
+		{"no_help: Fasle\n", `1:10: no_help: "Fasle" is neither true nor false; did you mean "false"?`,
+			"no_help: false\n"},
 	} {
-		if strings.Contains(test.want, "did you mean \"") && strings.Contains(test.want, "zone") && !IsDir("/usr/share/zoneinfo/Europe") {
+		if strings.Contains(test.want, "did you mean \"") && strings.Contains(test.want, "zone") &&
+			!IsDir("/usr/share/zoneinfo/Europe") {
 			continue // this system has no list of the names
 		}
 		if err := Check("c.yml", []byte(test.broken)); err == nil || err.Error() != "c.yml:"+test.want {
@@ -231,14 +244,18 @@ func TestLanguages(t *testing.T) {
 		t.Errorf("there are words in %v, %v", files, err)
 	}
 	own := t.TempDir()
-	if err := errors.Join(os.Mkdir(filepath.Join(own, "words"), 0o755), os.WriteFile(filepath.Join(own, "words/it.json"), []byte("{}"), 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(own, "words"), 0o755),
+		os.WriteFile(filepath.Join(own, "words/it.json"), []byte("{}"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	for said, want := range map[string]string{
-		"german": "de", "Deutsh": "de", "de_DE": "de", "EN-us": "en", "jp": "ja", "FR": "fr", "tlh": "", "x": "", "it": "own", "es": "own",
+		"german": "de", "Deutsh": "de", "de_DE": "de", "EN-us": "en", "jp": "ja", "FR": "fr", "tlh": "", "x": "",
+		"it": "own", "es": "own",
 	} {
 		flags := map[string]string{"language": said, "templates": own}
-		_, err := Load(Sources{Getenv: func(string) string { return "" }, Flag: func(name string) (string, bool) { v, ok := flags[name]; return v, ok }})
+		_, err := Load(
+			Sources{Getenv: func(string) string { return "" },
+				Flag: func(name string) (string, bool) { v, ok := flags[name]; return v, ok }})
 		_, rest, near := strings.Cut(fmt.Sprint(err), `did you mean "`)
 		switch {
 		case (err == nil) != (want == "own"), want == "own":
@@ -252,8 +269,11 @@ func TestLanguages(t *testing.T) {
 }
 
 func TestMisspeltVariables(t *testing.T) {
-	got := Misspelt([]string{"GPUBOARD_DATA=x", "GPUBOARD_CONFIG=y", "GPUBOARD_TIMEZON=UTC", "GPUBORD_SITE=z", "GPUBOARD_FAKE_SMI=a", "GPUBOARD_TOKEN=b", "GPU_DEVICE_ORDINAL=0", "HOME=/"})
-	if want := map[string]string{"GPUBOARD_TIMEZON": "GPUBOARD_TIMEZONE", "GPUBORD_SITE": "GPUBOARD_SITE"}; !maps.Equal(got, want) {
+	got := Misspelt(
+		[]string{"GPUBOARD_DATA=x", "GPUBOARD_CONFIG=y", "GPUBOARD_TIMEZON=UTC", "GPUBORD_SITE=z",
+			"GPUBOARD_FAKE_SMI=a", "GPUBOARD_TOKEN=b", "GPU_DEVICE_ORDINAL=0", "HOME=/"})
+	if want := map[string]string{"GPUBOARD_TIMEZON": "GPUBOARD_TIMEZONE",
+		"GPUBORD_SITE": "GPUBOARD_SITE"}; !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -57,8 +57,10 @@ func (f *file) hookFields(h *Hook, format *string) fields {
 		"command": f.intoTexts(&h.Command), "name": f.intoText(&h.Name), "format": f.intoText(format),
 		"from": f.intoText(&h.From), "sendmail": f.intoText(&h.Sendmail), "events": f.intoTexts(&h.Events),
 		"hosts": f.intoTexts(&h.Hosts), "users": f.intoTexts(&h.Users),
-		"per_minute": f.intoNumber(&h.PerMinute, 1, maxPerMinute, "messages"), "daily": f.intoText(&h.Daily), "not": f.intoText(&h.Not), "report": f.intoText(&h.Report),
-		"smtp": f.intoText(&h.SMTP), "smtp_user": f.intoText(&h.SMTPUser), "smtp_password_file": f.intoText(&h.PasswordFile),
+		"per_minute": f.intoNumber(&h.PerMinute, 1, maxPerMinute, "messages"), "daily": f.intoText(&h.Daily),
+		"not": f.intoText(&h.Not), "report": f.intoText(&h.Report),
+		"smtp": f.intoText(&h.SMTP), "smtp_user": f.intoText(&h.SMTPUser),
+		"smtp_password_file": f.intoText(&h.PasswordFile),
 	}
 }
 

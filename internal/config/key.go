@@ -189,7 +189,8 @@ func ShortHostname() string {
 
 // NodeKeys are the settings of everything that runs on a node.
 func NodeKeys() []string {
-	return []string{"host", "spool", "nvidia_smi", "nvidia_smi_timeout", "amd_smi", "amd_integrated", "ps", "every", "to", "identity", "known_hosts",
+	return []string{"host", "spool", "nvidia_smi", "nvidia_smi_timeout", "amd_smi", "amd_integrated", "ps", "every",
+		"to", "identity", "known_hosts",
 		"push_timeout", "register.enabled", "register.title", "register.group", "register.owner", "register.notes",
 		"register.tags", "register.ssh_host", "register.gpus", "register.ttl", "consul.service"}
 }
@@ -197,15 +198,18 @@ func NodeKeys() []string {
 // WebKeys are the settings of everything that makes a site.
 func WebKeys() []string {
 	return []string{
-		"data", "site", "state", "comments", "aliases", "templates", "interval", "generate_every", "drops", "pull", "hosts_from", "hosts",
+		"data", "site", "state", "comments", "aliases", "templates", "interval", "generate_every", "drops", "pull",
+		"hosts_from", "hosts",
 		"accept_shrink", "consul.enabled", "consul.service", "consul.tags", "consul.filter", "consul.datacenters",
 		"consul.node_meta", "consul.leader", "consul.leader_key",
-		"sites", "title", "lab", "language", "languages", "timezone", "booking.timezone", "booking.end_of_day", "base_url", "compat",
+		"sites", "title", "lab", "language", "languages", "timezone", "booking.timezone", "booking.end_of_day",
+		"base_url", "compat",
 		"users", "commands", "public_out", "public_users", "public_commands", "no_help", "public_help",
 		"publish_to", "publish_every", "identity", "known_hosts",
 		"stale_after", "down_after", "clock_tolerance", "free_memory_mib", "free_memory_percent", "no_show_after",
 		"show_expired", "service_accounts", "container_uids", "container_people", "legacy", "legacy_zone",
-		"idle_window", "idle_percent", "idle_notice", "people.domain", "no_history", "history.hourly", "energy.price_per_kwh", "energy.currency", "energy.co2_grams_per_kwh",
+		"idle_window", "idle_percent", "idle_notice", "people.domain", "no_history", "history.hourly",
+		"energy.price_per_kwh", "energy.currency", "energy.co2_grams_per_kwh",
 	}
 }
 

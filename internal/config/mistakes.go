@@ -40,7 +40,8 @@ func mistake(lines []string, line, column int, message string) (int, int, string
 	blank, again := noBlank().FindStringSubmatchIndex(text), twice().FindStringSubmatch(message)
 	switch {
 	case again != nil:
-		message = fmt.Sprintf("%s stands in line %s already: keep one of the two lines, and below it what is below both",
+		message = fmt.Sprintf(
+			"%s stands in line %s already: keep one of the two lines, and below it what is below both",
 			again[1], again[2])
 	case tab >= 0:
 		column, message = tab+1, "here is a tab: write blanks instead"

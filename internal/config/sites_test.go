@@ -23,7 +23,8 @@ func TestSites(t *testing.T) {
 		{strings.Join(many, ","), "", "100 are the most"},
 	} {
 		key := Among(Keys(), "sites")
-		if err := key.check(c.value); c.fault == "" && err != nil || c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)) {
+		if err := key.check(c.value); c.fault == "" && err != nil || c.fault != "" &&
+			(err == nil || !strings.Contains(err.Error(), c.fault)) {
 			t.Errorf("%.40q: %v, want %q", c.value, err, c.fault)
 		}
 		cfg := &Config{values: map[string]string{"sites": c.value}}

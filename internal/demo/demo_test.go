@@ -40,13 +40,15 @@ func TestSnapshotsAreValid(t *testing.T) {
 			if problems := s.Validate(); len(problems) > 0 || encode(t, s) != before {
 				t.Fatalf("%s at %v: %v", h.Name, at, problems)
 			}
-			if !snapshot.ValidBoot(s.BootID) || s.Seq == 0 || s.Host != h.Name || s.GPUsComplete && len(s.GPUs) != h.GPUs || s.GPUsComplete == (s.GPUs == nil) {
+			if !snapshot.ValidBoot(s.BootID) || s.Seq == 0 || s.Host != h.Name || s.GPUsComplete &&
+				len(s.GPUs) != h.GPUs || s.GPUsComplete == (s.GPUs == nil) {
 				t.Fatalf("%s at %v: boot %q, seq %d, %d GPUs", h.Name, at, s.BootID, s.Seq, len(s.GPUs))
 			}
 			if _, err := snapshot.ParseHost(h.Name); err != nil {
 				t.Error(err)
 			}
-			bundle, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: h.Name, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
+			bundle, err := snapshot.EncodeBundle(
+				&snapshot.Bundle{Host: h.Name, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +99,8 @@ func plausible(t *testing.T, s *snapshot.Snapshot) {
 		if *g.MemoryUsed != held[i]+own || own <= 0 || *g.MemoryUsed > *g.MemoryTotal {
 			t.Errorf("%s %d: %d MiB of %d used, processes hold %d", s.Host, i, *g.MemoryUsed, *g.MemoryTotal, held[i])
 		}
-		if g.PowerLimit == nil != g.MemoryShared || g.PowerLimit != nil && *g.PowerDraw > *g.PowerLimit || *g.PowerDraw < 4 || *g.PowerDraw > 750 || *g.Temperature < 25 || *g.Temperature > 90 {
+		if g.PowerLimit == nil != g.MemoryShared || g.PowerLimit != nil && *g.PowerDraw > *g.PowerLimit ||
+			*g.PowerDraw < 4 || *g.PowerDraw > 750 || *g.Temperature < 25 || *g.Temperature > 90 {
 			t.Errorf("%s %d: %v W, %d °C", s.Host, i, *g.PowerDraw, *g.Temperature)
 		}
 		if g.UtilizationGPU == nil && g.MIGMode != "enabled" {
@@ -163,10 +166,12 @@ func TestSequenceNamesEachSnapshotOnce(t *testing.T) {
 
 func TestSilentHost(t *testing.T) {
 	f := New(1, start)
-	if !f.Silent("fornax", start) || f.Silent("atlas", start) || f.Silent("fornax", start.Add(-4*time.Hour)) || !f.Silent("fornax", start.Add(25*time.Minute)) {
+	if !f.Silent("fornax", start) || f.Silent("atlas", start) || f.Silent("fornax", start.Add(-4*time.Hour)) ||
+		!f.Silent("fornax", start.Add(25*time.Minute)) {
 		t.Error("fornax is silent at the wrong time")
 	}
-	if age := start.Sub(f.Snapshot("fornax", start).CollectedAt.Time); age < 3*time.Hour-time.Minute || age > 3*time.Hour+time.Minute {
+	if age := start.Sub(f.Snapshot("fornax", start).CollectedAt.Time); age < 3*time.Hour-time.Minute ||
+		age > 3*time.Hour+time.Minute {
 		t.Errorf("its last news is %v old", age)
 	}
 	if age := start.Sub(f.Collected("fornax", start).CollectedAt.Time); age >= Interval {
@@ -199,13 +204,15 @@ func TestSceneShowsWhatTheDemoPromises(t *testing.T) {
 			host string
 			gpu  int
 			want string
-		}{{"atlas", 0, "mira"}, {"atlas", 3, "jun"}, {"atlas", 4, ""}, {"atlas", 5, ""}, {"atlas", 7, "sam"}, {"boreas", 0, ""}, {"dione", 0, "tomas"}, {"europa", 3, ""}} {
+		}{{"atlas", 0, "mira"}, {"atlas", 3, "jun"}, {"atlas", 4, ""}, {"atlas", 5, ""}, {"atlas", 7, "sam"}, {"boreas",
+			0, ""}, {"dione", 0, "tomas"}, {"europa", 3, ""}} {
 			if got := users(c.host, c.gpu); got != c.want {
 				t.Errorf("%v: %s %d is used by %q, want %q", at, c.host, c.gpu, got, c.want)
 			}
 		}
 		europa := f.Snapshot("europa", at)
-		if europa.GPUs[2].Health != snapshot.HealthLost || europa.ProcessesKnownOf(&europa.GPUs[2]) || !europa.ProcessesKnownOf(&europa.GPUs[1]) || !europa.GPUsComplete {
+		if europa.GPUs[2].Health != snapshot.HealthLost || europa.ProcessesKnownOf(&europa.GPUs[2]) ||
+			!europa.ProcessesKnownOf(&europa.GPUs[1]) || !europa.GPUsComplete {
 			t.Error("europa 2 is not lost")
 		}
 		i := slices.IndexFunc(europa.Processes, func(p snapshot.Process) bool { return p.GPU == 1 })
@@ -215,7 +222,8 @@ func TestSceneShowsWhatTheDemoPromises(t *testing.T) {
 		ceres := f.Snapshot("ceres", at)
 		if g := ceres.GPUs[2]; g.MIGMode != "enabled" || len(g.MIGDevices) != 4 || ceres.GPUs[0].MIGMode != "disabled" {
 			t.Errorf("ceres 2 is not cut up, or GPU 0 is: %+v", g)
-		} else if !bytes.Contains(f.Files(at)["comments.json"], []byte(`"`+g.MIGDevices[1].UUID+`"`)) || *g.MIGDevices[1].MemoryUsed > 100 || *g.MIGDevices[3].MemoryUsed > 100 {
+		} else if !bytes.Contains(f.Files(at)["comments.json"], []byte(`"`+g.MIGDevices[1].UUID+`"`)) ||
+			*g.MIGDevices[1].MemoryUsed > 100 || *g.MIGDevices[3].MemoryUsed > 100 {
 			t.Error("the second instance is not booked, or it or the fourth is in use")
 		}
 		if !slices.ContainsFunc(ceres.Processes, func(p snapshot.Process) bool {
@@ -223,11 +231,13 @@ func TestSceneShowsWhatTheDemoPromises(t *testing.T) {
 		}) {
 			t.Error("nobody is on the first instance")
 		}
-		if !slices.ContainsFunc(f.Snapshot("gaia", at).Processes, func(p snapshot.Process) bool { return p.Type == snapshot.Graphics }) {
+		if !slices.ContainsFunc(f.Snapshot("gaia", at).Processes,
+			func(p snapshot.Process) bool { return p.Type == snapshot.Graphics }) {
 			t.Error("gaia shows no desktop")
 		}
 		helios := f.Snapshot("helios", at)
-		if g := helios.GPUs[0]; !g.MemoryShared || *g.MemoryTotal != *helios.Node.MemoryTotal || *g.MemoryUsed != *helios.Node.MemoryUsed || g.UtilizationGPU == nil || users("helios", 0) != "ada" {
+		if g := helios.GPUs[0]; !g.MemoryShared || *g.MemoryTotal != *helios.Node.MemoryTotal ||
+			*g.MemoryUsed != *helios.Node.MemoryUsed || g.UtilizationGPU == nil || users("helios", 0) != "ada" {
 			t.Errorf("helios does not share its memory: %+v", g)
 		}
 		if got, _ := f.Utilization("atlas", 7, at); got != 0 {
@@ -240,10 +250,13 @@ func TestSceneShowsWhatTheDemoPromises(t *testing.T) {
 // nothing of that is taken for an answer.
 func TestStoppedDriver(t *testing.T) {
 	f := New(3, start)
-	for after, answered := range map[time.Duration]bool{-48 * time.Hour: true, 0: true, time.Minute: true, 150 * time.Second: false, 80 * time.Hour: false} {
+	for after, answered := range map[time.Duration]bool{-48 * time.Hour: true, 0: true, time.Minute: true,
+		150 * time.Second: false, 80 * time.Hour: false} {
 		s := f.Snapshot("iris", start.Add(after))
-		if s.GPUsComplete != answered || (s.GPUs != nil) != answered || len(s.Processes) > 0 != (len(s.GPUs) > 0) || s.DriverVersion != "" != answered {
-			t.Errorf("after %v: complete %v, %d GPUs, %d processes", after, s.GPUsComplete, len(s.GPUs), len(s.Processes))
+		if s.GPUsComplete != answered || (s.GPUs != nil) != answered || len(s.Processes) > 0 != (len(s.GPUs) > 0) ||
+			s.DriverVersion != "" != answered {
+			t.Errorf("after %v: complete %v, %d GPUs, %d processes", after, s.GPUsComplete, len(s.GPUs),
+				len(s.Processes))
 		}
 		if s.Sample().GPUs != nil != answered {
 			t.Errorf("after %v its sample tells of %v", after, s.Sample().GPUs)
@@ -303,10 +316,12 @@ func TestUsesOfAGPUDoNotOverlap(t *testing.T) {
 
 func TestCommentsMoveByWholeDays(t *testing.T) {
 	f := New(1, start)
-	if !bytes.Equal(f.Files(start)["comments.json"], f.Files(start.Add(23 * time.Hour))["comments.json"]) || bytes.Equal(f.Files(start)["comments.json"], f.Files(start.Add(25 * time.Hour))["comments.json"]) {
+	if !bytes.Equal(f.Files(start)["comments.json"], f.Files(start.Add(23 * time.Hour))["comments.json"]) ||
+		bytes.Equal(f.Files(start)["comments.json"], f.Files(start.Add(25 * time.Hour))["comments.json"]) {
 		t.Error("the bookings move at the wrong time")
 	}
-	if s := string(f.Files(start)["comments.json"]); !strings.Contains(s, `"date": "2026-11-22 15:00Z", "comment": "camera ready"`) || strings.Contains(s, "slice}") {
+	if s := string(f.Files(start)["comments.json"]); !strings.Contains(s,
+		`"date": "2026-11-22 15:00Z", "comment": "camera ready"`) || strings.Contains(s, "slice}") {
 		t.Errorf("comments:\n%s", s)
 	}
 	for name, content := range f.Files(start) {

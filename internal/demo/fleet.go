@@ -122,7 +122,8 @@ func New(seed int64, start time.Time) *Fleet {
 	f.add("europa", "Room 2", "robotics", "", 4, model("a100"), 64, "570.172.08", "12.8")
 	f.add("fornax", "Room 2", "robotics", "", 4, model("rtx4090"), 32, "580.82.07", "13.0")
 	f.add("gaia", "Room 2", "", "the old one below the window", 2, model("rtx3090"), 24, "550.163.01", "12.4")
-	f.add("helios", "Room 2", "robotics", "the GPU works in the node's own memory", 1, model("gb10"), 20, "580.95.05", "13.0")
+	f.add("helios", "Room 2", "robotics", "the GPU works in the node's own memory", 1, model("gb10"), 20, "580.95.05",
+		"13.0")
 	f.add("iris", "Room 2", "language", "", 2, model("l40s"), 64, "580.82.07", "13.0")
 	f.addScenario()
 	return f
@@ -133,7 +134,8 @@ func NewLarge(seed int64, start time.Time, hosts int) *Fleet {
 	f := &Fleet{seed: uint64(seed), start: start.UTC().Truncate(time.Minute)}
 	cards := []card{model("h100"), model("a100"), model("a6000"), model("rtx4090")}
 	for i := range hosts {
-		f.add(fmt.Sprintf("gpu%04d", i), fmt.Sprintf("Rack %d", i/20+1), "", "", 8, cards[i%len(cards)], 128, "580.82.07", "13.0")
+		f.add(fmt.Sprintf("gpu%04d", i), fmt.Sprintf("Rack %d", i/20+1), "", "", 8, cards[i%len(cards)], 128,
+			"580.82.07", "13.0")
 	}
 	return f
 }
@@ -174,7 +176,8 @@ func (f *Fleet) Hosts() []inventory.Entry {
 }
 
 func (f *Fleet) machine(host string) *machine {
-	i, ok := slices.BinarySearchFunc(f.machines, host, func(m *machine, name string) int { return strings.Compare(m.Name, name) })
+	i, ok := slices.BinarySearchFunc(f.machines, host,
+		func(m *machine, name string) int { return strings.Compare(m.Name, name) })
 	if !ok {
 		return nil
 	}
@@ -215,5 +218,6 @@ func unit(a, b uint64) float64 { return float64(mix(a, b)>>11) / (1 << 53) }
 
 func uuid(prefix string, seed uint64) string {
 	a, b := mix(seed, 11), mix(seed, 12)
-	return fmt.Sprintf("%s-%08x-%04x-4%03x-%04x-%012x", prefix, uint32(a), uint16(a>>32), uint16(a>>48)&0xfff, uint16(b>>48)&0x3fff|0x8000, b&0xffffffffffff)
+	return fmt.Sprintf("%s-%08x-%04x-4%03x-%04x-%012x", prefix, uint32(a), uint16(a>>32), uint16(a>>48)&0xfff,
+		uint16(b>>48)&0x3fff|0x8000, b&0xffffffffffff)
 }

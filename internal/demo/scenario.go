@@ -15,7 +15,8 @@ func (f *Fleet) addScenario() {
 	// on runs a job on a GPU from an offset to the start, without end.
 	on := func(host string, gpu int, from time.Duration, user, program string, s workload, memory int64) *job {
 		l := f.machine(host).gpus[gpu].slots[0]
-		j := &job{span: span{from: f.start.Add(from)}, user: user, program: program, workload: s, memory: memory, seed: mix(l.seed, 77)}
+		j := &job{span: span{from: f.start.Add(from)}, user: user, program: program, workload: s, memory: memory,
+			seed: mix(l.seed, 77)}
 		l.plan = append(l.plan, planned{j.span, j})
 		return j
 	}
@@ -57,7 +58,8 @@ func (f *Fleet) addScenario() {
 	europa := f.machine("europa")
 	end := f.start.Add(-9 * h)
 	stuck := europa.gpus[1].slots[0]
-	crashed := &job{span: span{f.start.Add(-31 * h), end}, user: "kai", program: "train.py", workload: steady, memory: 32200, seed: mix(stuck.seed, 77)}
+	crashed := &job{span: span{f.start.Add(-31 * h), end}, user: "kai", program: "train.py", workload: steady,
+		memory: 32200, seed: mix(stuck.seed, 77)}
 	left := &job{span: span{from: end}, workload: dead, memory: 32200, seed: crashed.seed}
 	stuck.plan = append(stuck.plan, planned{crashed.span, crashed}, planned{left.span, left})
 	europa.gpus[2].lost = span{from: f.start.Add(-26 * h)}
@@ -88,7 +90,8 @@ func (f *Fleet) slice(host string, gpu int) {
 		gi      int
 		memory  int64
 	}{{"3g.20gb", 2, 20096}, {"2g.10gb", 3, 9984}, {"1g.5gb", 9, 4864}, {"1g.5gb", 10, 4864}} {
-		d.mig = append(d.mig, instance{profile: s.profile, gi: s.gi, memory: s.memory, uuid: uuid("MIG", mix(seed, uint64(i)+40))})
+		d.mig = append(d.mig,
+			instance{profile: s.profile, gi: s.gi, memory: s.memory, uuid: uuid("MIG", mix(seed, uint64(i)+40))})
 		d.slots = append(d.slots, &slot{seed: mix(seed, uint64(i)+50), capacity: s.memory * 90 / 100, instance: i})
 	}
 }
@@ -97,5 +100,6 @@ func (f *Fleet) slice(host string, gpu int) {
 func (f *Fleet) share(host string, gpu int) {
 	d := f.machine(host).gpus[gpu]
 	seed := d.slots[0].seed
-	d.slots = []*slot{{seed: mix(seed, 60), capacity: d.memory * 46 / 100}, {seed: mix(seed, 61), capacity: d.memory * 46 / 100}}
+	d.slots = []*slot{{seed: mix(seed, 60), capacity: d.memory * 46 / 100},
+		{seed: mix(seed, 61), capacity: d.memory * 46 / 100}}
 }

@@ -20,11 +20,14 @@ func merge(t *testing.T, f *demo.Fleet, at time.Time, before board.Marks) (*boar
 		t.Fatal(problems)
 	}
 	in := board.Input{
-		Now: at, Interval: time.Minute, Demo: true, Marks: before, Person: aliases.Canonical, Reports: map[string]board.Report{},
-		Calendar: booking.Parse("comments.json", f.Files(at)["comments.json"], booking.Zone{Location: time.UTC}, booking.Options{Aliases: aliases, Now: at}),
+		Now: at, Interval: time.Minute, Demo: true, Marks: before, Person: aliases.Canonical,
+		Reports: map[string]board.Report{},
+		Calendar: booking.Parse("comments.json", f.Files(at)["comments.json"], booking.Zone{Location: time.UTC},
+			booking.Options{Aliases: aliases, Now: at}),
 	}
 	for _, h := range f.Hosts() {
-		in.Hosts = append(in.Hosts, inventory.Host{Name: h.Name, Group: h.Group, Owner: h.Owner, Note: h.Note, ExpectedGPUs: h.GPUs})
+		in.Hosts = append(in.Hosts,
+			inventory.Host{Name: h.Name, Group: h.Group, Owner: h.Owner, Note: h.Note, ExpectedGPUs: h.GPUs})
 		in.Reports[h.Name] = board.Report{Snapshot: f.Snapshot(h.Name, at)}
 	}
 	return board.Merge(in)
@@ -37,7 +40,8 @@ func TestEveryStateIsThere(t *testing.T) {
 	start := time.Date(2026, 11, 20, 9, 42, 10, 0, time.UTC)
 	for _, seed := range []int64{1, 2, 3, 42} {
 		f := demo.New(seed, start)
-		for _, after := range []time.Duration{0, time.Minute, 19 * time.Minute, 119 * time.Minute, 23*time.Hour + 50*time.Minute, 25*time.Hour + 50*time.Minute, 13*24*time.Hour + 110*time.Minute} {
+		for _, after := range []time.Duration{0, time.Minute, 19 * time.Minute, 119 * time.Minute,
+			23*time.Hour + 50*time.Minute, 25*time.Hour + 50*time.Minute, 13*24*time.Hour + 110*time.Minute} {
 			b, _ := merge(t, f, start.Add(after), board.Marks{})
 			for _, s := range board.States() {
 				if b.Totals.GPUs.ByState[s] == 0 {
@@ -49,7 +53,8 @@ func TestEveryStateIsThere(t *testing.T) {
 			}
 			for _, h := range b.Hosts {
 				for _, g := range h.GPUs {
-					if g.State == board.InUse && h.Name == "dione" && g.Index == 0 && (g.Booking.Name != "tomas" || !g.Booking.Until.IsZero()) {
+					if g.State == board.InUse && h.Name == "dione" && g.Index == 0 &&
+						(g.Booking.Name != "tomas" || !g.Booking.Until.IsZero()) {
 						t.Errorf("the open-ended booking under another name is %+v", g.Booking)
 					}
 				}
@@ -82,10 +87,12 @@ func TestUnusualNodes(t *testing.T) {
 	for i := range ceres {
 		states = append(states, ceres[i].State)
 	}
-	if want := []board.State{board.Busy, board.Booked, board.Busy, board.Free}; !slices.Equal(states, want) || ceres[1].Booking.Name != "lea" || ceres[0].Processes[0].Person != "kai" {
+	if want := []board.State{board.Busy, board.Booked, board.Busy, board.Free}; !slices.Equal(states, want) ||
+		ceres[1].Booking.Name != "lea" || ceres[0].Processes[0].Person != "kai" {
 		t.Errorf("the slices of ceres are %v: %+v", states, ceres)
 	}
-	if g := find(b, "helios").GPUs[0]; g.State != board.Busy || g.Processes[0].Person != "ada" || *g.MemoryTotal < 100_000 {
+	if g := find(b, "helios").GPUs[0]; g.State != board.Busy || g.Processes[0].Person != "ada" ||
+		*g.MemoryTotal < 100_000 {
 		t.Errorf("helios is %+v", g)
 	}
 	for _, after := range []time.Duration{3 * time.Minute, 10 * time.Minute} {
@@ -96,7 +103,8 @@ func TestUnusualNodes(t *testing.T) {
 		}
 		for i, was := range []board.State{board.Busy, board.Free} {
 			g := &h.GPUs[i]
-			if g.State != board.Unknown || g.Reason != board.ReasonUnasked || g.UUID == "" || g.ShortName != "L40S" || g.Last == nil || g.Last.State != was {
+			if g.State != board.Unknown || g.Reason != board.ReasonUnasked || g.UUID == "" || g.ShortName != "L40S" ||
+				g.Last == nil || g.Last.State != was {
 				t.Errorf("after %v iris %d is %+v", after, i, g)
 			}
 		}

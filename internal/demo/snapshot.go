@@ -119,7 +119,8 @@ func (d *device) read(s *snapshot.Snapshot, at, boot time.Time) float64 {
 		const xorg = 232 // MiB
 		used += xorg
 		s.Processes = append(s.Processes, snapshot.Process{
-			GPU: d.index, GPUUUID: d.uuid, PID: 1863, Type: snapshot.Graphics, User: "root", UID: new(int64(0)), Program: "Xorg",
+			GPU: d.index, GPUUUID: d.uuid, PID: 1863, Type: snapshot.Graphics, User: "root", UID: new(int64(0)),
+			Program:    "Xorg",
 			UsedMemory: new(int64(xorg)), Alive: new(true),
 			StartedAt: new(snapshot.TimeOf(at.Truncate(24 * time.Hour).Add(-72 * time.Hour))),
 		})
@@ -184,7 +185,9 @@ func (d *device) readings(g *snapshot.GPU, at time.Time, used int64, util, therm
 		g.UtilizationEncoder = new(0)
 	}
 	g.Temperature = new(d.cool + int(float64(d.hot-d.cool)*thermalLoad/100+2*noise))
-	g.PowerDraw = new(math.Round(100*min(d.watts, d.idle+(d.watts*0.97-d.idle)*math.Pow(util/100, 0.85)*(0.94+0.06*noise)+noise)) / 100)
+	g.PowerDraw = new(
+		math.Round(
+			100*min(d.watts, d.idle+(d.watts*0.97-d.idle)*math.Pow(util/100, 0.85)*(0.94+0.06*noise)+noise)) / 100)
 	g.PowerLimit = new(d.watts)
 	g.ClockSM, g.ClockMemory, g.PState = new(210), new(405), "P8"
 	if util > 0 || used > 1000 {
@@ -201,8 +204,10 @@ func (d *device) readings(g *snapshot.GPU, at time.Time, used int64, util, therm
 		g.Fan = new(30 + int(thermalLoad*0.5))
 	}
 	if d.ecc {
-		g.ECC = &snapshot.ECC{Mode: "enabled", CorrectedVolatile: new(int64(0)), UncorrectedVolatile: new(int64(0)), CorrectedAggregate: new(int64(mix(d.slots[0].seed, 8) % 4)), UncorrectedAggregate: new(int64(0))}
-		g.RemappedRows = &snapshot.Remapped{Correctable: new(0), Uncorrectable: new(0), Pending: new(false), Failure: new(false)}
+		g.ECC = &snapshot.ECC{Mode: "enabled", CorrectedVolatile: new(int64(0)), UncorrectedVolatile: new(int64(0)),
+			CorrectedAggregate: new(int64(mix(d.slots[0].seed, 8) % 4)), UncorrectedAggregate: new(int64(0))}
+		g.RemappedRows = &snapshot.Remapped{Correctable: new(0), Uncorrectable: new(0), Pending: new(false),
+			Failure: new(false)}
 	}
 	if strings.Contains(d.name, "HBM") { // on a board with switches
 		g.Fabric = &snapshot.Fabric{State: "Completed", Status: "Success", CliqueID: new(0)}

@@ -20,7 +20,8 @@ func fileSystemOf(path string) (fileSystem, error) {
 	if err := syscall.Statfs(path, &s); err != nil {
 		return fileSystem{}, fmt.Errorf("asking for the free space of %s: %w", path, err)
 	}
-	fs := fileSystem{uint64(s.Blocks) * uint64(s.Bsize), uint64(s.Bavail) * uint64(s.Bsize), uint64(s.Files), uint64(s.Ffree)}
+	fs := fileSystem{uint64(s.Blocks) * uint64(s.Bsize), uint64(s.Bavail) * uint64(s.Bsize), uint64(s.Files),
+		uint64(s.Ffree)}
 	if s.Files == 0 {
 		fs.inodesFree = 1 << 40
 	}

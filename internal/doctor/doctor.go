@@ -98,7 +98,8 @@ func Examine(ctx context.Context, o Options, sides ...string) (Report, error) {
 	}
 	const readWrite = 6
 	opens := func(device string) bool { return syscall.Access(device, readWrite) == nil }
-	d := &examination{Options: o, proc: "/proc", dev: "/dev", opens: opens, etc: "/etc", answers: containers.Path, euid: os.Geteuid()}
+	d := &examination{Options: o, proc: "/proc", dev: "/dev", opens: opens, etc: "/etc", answers: containers.Path,
+		euid: os.Geteuid()}
 	d.configFile()
 	d.jobs = d.configuredJobs(ctx)
 	for _, side := range sides {
@@ -132,7 +133,8 @@ func (d *examination) report(sides []string) Report {
 	r := Report{SchemaVersion: 1, Version: d.Node.Version, Sides: sides, Config: d.Config.Path, Findings: d.findings}
 	r.OK = !slices.ContainsFunc(d.findings, func(f Finding) bool { return f.State == Bad })
 	for _, k := range config.Keys() {
-		used := slices.Contains(sides, Node) && slices.Contains(config.NodeKeys(), k.Name) || slices.Contains(sides, Web) && slices.Contains(config.WebKeys(), k.Name)
+		used := slices.Contains(sides, Node) && slices.Contains(config.NodeKeys(), k.Name) ||
+			slices.Contains(sides, Web) && slices.Contains(config.WebKeys(), k.Name)
 		// A setting of the other side is of interest when somebody has set it here.
 		if used || d.Config.Given(k.Name) {
 			r.InForce = append(r.InForce, Setting{k.Name, shown(d.Config.String(k.Name)), d.Config.Origin(k.Name)})
@@ -152,7 +154,8 @@ func shown(value string) string {
 // Write prints a report for people.
 func (r Report) Write(to io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "gpuboard %s, looking at this machine as %s\n\nIn force:\n", r.Version, strings.Join(r.Sides, " and "))
+	fmt.Fprintf(&b, "gpuboard %s, looking at this machine as %s\n\nIn force:\n", r.Version,
+		strings.Join(r.Sides, " and "))
 	wide, widest := 0, 0
 	for _, v := range r.InForce {
 		wide, widest = max(wide, len(v.Key)), max(widest, min(len(v.Value), 40))
@@ -242,7 +245,8 @@ func (d *examination) setting(name, value, typed string, commands ...string) str
 func (d *examination) configFile() {
 	path := d.Config.Path
 	if path == "" {
-		d.note("config:none", "gpuboard init node DIR, or gpuboard init web DIR", "no configuration file: defaults, variables and flags are in force")
+		d.note("config:none", "gpuboard init node DIR, or gpuboard init web DIR",
+			"no configuration file: defaults, variables and flags are in force")
 		return
 	}
 	info, err := os.Stat(path)
@@ -250,7 +254,8 @@ func (d *examination) configFile() {
 	case err != nil:
 		d.bad("config:unreadable", "ls -l "+shell.Quote(path), "the configuration cannot be read: %v", err)
 	case info.Mode().Perm()&0o002 != 0:
-		d.bad("config:mode", "chmod o-w "+shell.Quote(path), "everybody can write %s, and so change what this program does", path)
+		d.bad("config:mode", "chmod o-w "+shell.Quote(path),
+			"everybody can write %s, and so change what this program does", path)
 	default:
 		d.ok("config:ok", "%s is valid", path)
 	}
@@ -267,7 +272,8 @@ func (d *examination) clockBy(date string, sent, received time.Time) {
 	// The board decides which difference is too large, from a snapshot of this moment. The date has no fractions.
 	ours := min(max(sent.Unix(), theirs.Unix()), received.Unix())
 	node := &snapshot.Snapshot{
-		CollectedAt: snapshot.TimeOf(time.Unix(ours, 0)), IntervalSeconds: int(cmp.Or(d.Config.Duration("every"), node.MinAuto).Seconds()),
+		CollectedAt:     snapshot.TimeOf(time.Unix(ours, 0)),
+		IntervalSeconds: int(cmp.Or(d.Config.Duration("every"), node.MinAuto).Seconds()),
 	}
 	b, _ := board.Merge(board.Input{
 		Now: theirs, Settings: d.Config.Board(), Hosts: []inventory.Host{{Name: "this"}},

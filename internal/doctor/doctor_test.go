@@ -48,8 +48,9 @@ func TestHiddenProcesses(t *testing.T) {
 // TestToolsOfEachVendor: what showed how many GPUs of each vendor is told, without nvidia-smi where it has a problem.
 func TestToolsOfEachVendor(t *testing.T) {
 	snap := &snapshot.Snapshot{
-		DriverVersion: "570.86", Tools: []snapshot.Tool{{Vendor: snapshot.AMD, Name: "amd-smi", Version: "26.2.0", Driver: "6.12.12"}},
-		GPUs: []snapshot.GPU{{Index: 0}, {Index: 1, Vendor: snapshot.AMD}, {Index: 2, Vendor: snapshot.AMD}},
+		DriverVersion: "570.86",
+		Tools:         []snapshot.Tool{{Vendor: snapshot.AMD, Name: "amd-smi", Version: "26.2.0", Driver: "6.12.12"}},
+		GPUs:          []snapshot.GPU{{Index: 0}, {Index: 1, Vendor: snapshot.AMD}, {Index: 2, Vendor: snapshot.AMD}},
 	}
 	const (
 		nvidia = "smi:ok nvidia-smi shows 1 GPU with driver 570.86, in 300ms\n"
@@ -114,19 +115,23 @@ func TestWhoseContainersThereAre(t *testing.T) {
 		list []snapshot.Process
 		want string // code and state, "" for nothing
 	}{
-		"nobody computes":      {"", 0, nil, ""},
-		"most are outside":     {"", 0, []snapshot.Process{boxed, plain}, ""},
-		"most are inside":      {"", 0, []snapshot.Process{boxed, plain, likely}, "containers:missing note"},
-		"the line works":       {`{"at": "2026-11-28T08:55:30Z"}`, 0o644, []snapshot.Process{boxed}, "containers:ok ok"},
-		"the line has stopped": {`{"at": "2026-11-28T08:54:30Z"}`, 0o644, []snapshot.Process{boxed}, "containers:old bad"},
-		"others can write it":  {`{"at": "2026-11-28T08:59:30Z"}`, 0o666, []snapshot.Process{boxed}, "containers:unusable bad"},
-		"it is not needed":     {"{", 0o644, []snapshot.Process{plain}, ""},
+		"nobody computes":  {"", 0, nil, ""},
+		"most are outside": {"", 0, []snapshot.Process{boxed, plain}, ""},
+		"most are inside":  {"", 0, []snapshot.Process{boxed, plain, likely}, "containers:missing note"},
+		"the line works": {`{"at": "2026-11-28T08:55:30Z"}`, 0o644, []snapshot.Process{boxed},
+			"containers:ok ok"},
+		"the line has stopped": {`{"at": "2026-11-28T08:54:30Z"}`, 0o644, []snapshot.Process{boxed},
+			"containers:old bad"},
+		"others can write it": {`{"at": "2026-11-28T08:59:30Z"}`, 0o666, []snapshot.Process{boxed},
+			"containers:unusable bad"},
+		"it is not needed": {"{", 0o644, []snapshot.Process{plain}, ""},
 	} {
 		d := nobody("", 1000)
 		d.Node.Now = func() time.Time { return now }
 		d.answers = filepath.Join(t.TempDir(), "containers.json")
 		if test.file != "" {
-			if err := errors.Join(os.WriteFile(d.answers, []byte(test.file), 0o600), os.Chmod(d.answers, test.mode)); err != nil {
+			if err := errors.Join(os.WriteFile(d.answers, []byte(test.file), 0o600),
+				os.Chmod(d.answers, test.mode)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -155,7 +160,8 @@ func TestRootRunsNoProgramOfOthers(t *testing.T) {
 	if got := rootsCron(program); got != want {
 		t.Errorf("it says %q", got)
 	}
-	want = "sudo install " + program + " /usr/local/bin/gpuboard && echo '* * * * * root /usr/local/bin/gpuboard containers >/dev/null' | sudo tee /etc/cron.d/gpuboard-containers"
+	want = "sudo install " + program +
+		" /usr/local/bin/gpuboard && echo '* * * * * root /usr/local/bin/gpuboard containers >/dev/null' | sudo tee /etc/cron.d/gpuboard-containers"
 	for _, spoil := range []func() error{
 		func() error { return os.Chmod(program, 0o775) },
 		func() error { return errors.Join(os.Chmod(program, 0o755), os.Chown(program, 12345, 12345)) },
@@ -184,7 +190,8 @@ func TestNothingIsTakenFromAService(t *testing.T) {
 		t.Fatal(err)
 	}
 	for owner, want := range map[int]string{
-		0: "chown 12345 " + site, 12345: "chown 12345 " + site, uid: "sudo -u daemon gpuboard doctor web    (it belongs to that account)",
+		0: "chown 12345 " + site, 12345: "chown 12345 " + site,
+		uid: "sudo -u daemon gpuboard doctor web    (it belongs to that account)",
 	} {
 		if err := os.Chown(site, owner, -1); err != nil {
 			t.Fatal(err)
@@ -214,7 +221,8 @@ func TestHiddenProcessesUnknown(t *testing.T) {
 
 func TestPasswordsAreNotShown(t *testing.T) {
 	for value, want := range map[string]string{
-		"https://ada:secret@gpu.example.org/": "https://ada:xxxxx@gpu.example.org/", "https://gpu.example.org/": "https://gpu.example.org/", "20s": "20s", "%zz": "%zz",
+		"https://ada:secret@gpu.example.org/": "https://ada:xxxxx@gpu.example.org/",
+		"https://gpu.example.org/":            "https://gpu.example.org/", "20s": "20s", "%zz": "%zz",
 	} {
 		if got := shown(value); got != want {
 			t.Errorf("%s is shown as %s, want %s", value, got, want)
@@ -259,7 +267,8 @@ func TestLargeSiteOnADisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if found := look(disk); len(found) != 1 || found[0].Code != "site:on-disk" || found[0].State != Note || !strings.Contains(found[0].Fix, "/run/gpuboard/site 0755") {
+	if found := look(disk); len(found) != 1 || found[0].Code != "site:on-disk" || found[0].State != Note ||
+		!strings.Contains(found[0].Fix, "/run/gpuboard/site 0755") {
 		t.Errorf("on a disk: %+v", found)
 	}
 	if found := look(memory); len(found) > 0 {

@@ -22,7 +22,8 @@ func (d *examination) drops(data string, b *board.Board) {
 		d.bad("drop:missing", "mkdir -p "+shell.Quote(dir), "there is no directory %s for the data of nodes", dir)
 		return
 	} else if info.Mode()&fs.ModeSymlink != 0 {
-		d.bad("drop:symlink", "rm "+shell.Quote(dir)+" && mkdir "+shell.Quote(dir), "%s is a symbolic link, which is not followed", dir)
+		d.bad("drop:symlink", "rm "+shell.Quote(dir)+" && mkdir "+shell.Quote(dir),
+			"%s is a symbolic link, which is not followed", dir)
 		return
 	}
 	all, err := spool.OpenDrops(data)
@@ -58,7 +59,8 @@ func (d *examination) dropModes(drop string, said map[string]bool) {
 	byDropBox := config.IsFile(filepath.Join(d.Config.KeysDir(), filepath.Base(drop)+".pub"))
 	if inErr != nil && (ownerUID(info) != 0 || sentErr == nil || byDropBox) {
 		if info.Mode().Perm()&0o002 != 0 {
-			d.bad("drop:open", "chmod o-w "+shell.Quote(drop), "everybody can write %s, and so send data as this node", drop)
+			d.bad("drop:open", "chmod o-w "+shell.Quote(drop), "everybody can write %s, and so send data as this node",
+				drop)
 		}
 		return
 	}
@@ -70,7 +72,9 @@ func (d *examination) dropModes(drop string, said map[string]bool) {
 		if info, err := os.Stat(path); err == nil && !said[path] {
 			if uid := ownerUID(info); uid != 0 {
 				said[path] = true
-				d.bad("drop:chroot-owner", "chown root "+shell.Quote(path), "%s belongs to uid %d: sshd refuses a chroot unless it and all its parents belong to root", path, uid)
+				d.bad("drop:chroot-owner", "chown root "+shell.Quote(path),
+					"%s belongs to uid %d: sshd refuses a chroot unless it and all its parents belong to root", path,
+					uid)
 			}
 			if mode := info.Mode().Perm(); mode&0o022 != 0 {
 				said[path] = true
@@ -94,14 +98,19 @@ func (d *examination) dropModes(drop string, said map[string]bool) {
 	case !inInfo.IsDir():
 		d.bad("drop:no-in", "rm "+shell.Quote(in)+" && "+makeIn, "%s is not a directory", in)
 	case ownerUID(inInfo) == 0:
-		d.bad("drop:in-owner", "chown "+account+" "+shell.Quote(in), "%s belongs to root, so the node's account cannot write to it", in)
+		d.bad("drop:in-owner", "chown "+account+" "+shell.Quote(in),
+			"%s belongs to root, so the node's account cannot write to it", in)
 	case inInfo.Mode().Perm()&0o002 != 0:
-		d.bad("drop:in-mode", "chmod 2770 "+shell.Quote(in), "%s has mode %04o: everybody can write to it", in, inInfo.Mode().Perm())
+		d.bad("drop:in-mode", "chmod 2770 "+shell.Quote(in), "%s has mode %04o: everybody can write to it", in,
+			inInfo.Mode().Perm())
 	case inInfo.Mode().Perm()&0o300 != 0o300:
-		d.bad("drop:in-mode", "chmod 2770 "+shell.Quote(in), "%s has mode %04o, so its owner cannot write to it", in, inInfo.Mode().Perm())
+		d.bad("drop:in-mode", "chmod 2770 "+shell.Quote(in), "%s has mode %04o, so its owner cannot write to it", in,
+			inInfo.Mode().Perm())
 	default:
 		if f, err := os.Open(in); err != nil {
-			d.bad("drop:unreadable", "chgrp gpuboard "+shell.Quote(in)+" && chmod 2770 "+shell.Quote(in)+" && usermod -aG gpuboard "+d.me(), "this user cannot read %s: %v", in, err)
+			d.bad("drop:unreadable",
+				"chgrp gpuboard "+shell.Quote(in)+" && chmod 2770 "+shell.Quote(in)+" && usermod -aG gpuboard "+d.me(),
+				"this user cannot read %s: %v", in, err)
 		} else {
 			f.Close()
 		}
@@ -125,7 +134,8 @@ func (d *examination) fixNever(host, drop string) string {
 	switch {
 	case config.IsFile(filepath.Join(own, host+".pub")), config.IsFile(filepath.Join(bySSHD, d.account(drop))):
 	case config.IsDir(filepath.Join(drop, spool.InnerName)):
-		return "install -m 644 " + host + ".pub " + shell.Quote(filepath.Join(bySSHD, d.account(drop))) + "    (the node's public key)"
+		return "install -m 644 " + host + ".pub " + shell.Quote(filepath.Join(bySSHD, d.account(drop))) +
+			"    (the node's public key)"
 	case config.IsDir(own):
 		return "cp " + host + ".pub " + shell.Quote(own) + "    (the node's public key)"
 	}

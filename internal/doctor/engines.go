@@ -36,16 +36,20 @@ func (d *examination) engines(list []snapshot.Process) {
 	age := d.Node.Now().Sub(file.At)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		d.note("containers:missing", rootsCron(program), "%d of %d GPU processes run in containers, and whose they are is not certain: "+
-			"`gpuboard containers`, run by root's cron, reads it from labels of docker, podman and nerdctl", unknown, len(list))
+		d.note("containers:missing", rootsCron(program),
+			"%d of %d GPU processes run in containers, and whose they are is not certain: "+
+				"`gpuboard containers`, run by root's cron, reads it from labels of docker, podman and nerdctl",
+			unknown, len(list))
 	case err != nil:
 		d.bad("containers:unusable", "sudo rm -r "+shell.Quote(d.answers)+"; sudo "+shell.Quote(program)+" containers",
 			"what docker, podman and nerdctl say of containers is not believed: %v", err)
 	case age > answersOld:
 		d.bad("containers:old", "sudo "+shell.Quote(program)+" containers    (says what is wrong); "+rootsCron(program),
-			"what docker, podman and nerdctl say of containers is %v old: root's cron does not ask them", age.Round(time.Second))
+			"what docker, podman and nerdctl say of containers is %v old: root's cron does not ask them",
+			age.Round(time.Second))
 	default:
-		d.ok("containers:ok", "docker, podman and nerdctl have named %s", board.Number(len(file.Containers), "container"))
+		d.ok("containers:ok", "docker, podman and nerdctl have named %s",
+			board.Number(len(file.Containers), "container"))
 	}
 }
 

@@ -76,9 +76,11 @@ func (d *examination) older(data string) {
 	slices.Sort(left)
 	switch n := len(left); {
 	case n == 0:
-		d.note("legacy:done", "remove legacy from the configuration, or set it to "+sitegen.NoLegacy, "%s has files of the older scripts, and no host needs them any more", dir)
+		d.note("legacy:done", "remove legacy from the configuration, or set it to "+sitegen.NoLegacy,
+			"%s has files of the older scripts, and no host needs them any more", dir)
 	case n > 8:
-		d.note("legacy:hosts", "see docs/migration-001.md", "%d hosts still run the older scripts, %s and others", n, strings.Join(left[:8], ", "))
+		d.note("legacy:hosts", "see docs/migration-001.md", "%d hosts still run the older scripts, %s and others", n,
+			strings.Join(left[:8], ", "))
 	default:
 		d.note("legacy:hosts", "see docs/migration-001.md", "still run the older scripts: %s", strings.Join(left, ", "))
 	}

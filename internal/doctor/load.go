@@ -51,7 +51,9 @@ func (d *examination) dropLoads(all *spool.Drops, data string, hosts []string) {
 	disk, _ := fileSystemOf(data)
 	switch {
 	case len(open) > 0:
-		d.note("drop:unlimited", "sh limit-drops.sh "+shell.Quote(open[0])+" 128M 700    (deploy/sshd has it), or gpuboard receive instead of sshd",
+		d.note("drop:unlimited",
+			"sh limit-drops.sh "+shell.Quote(open[0])+
+				" 128M 700    (deploy/sshd has it), or gpuboard receive instead of sshd",
 			"%d of %d nodes could fill the file system of %s with its %d MiB and %d inodes: sshd does not limit what they write to %s, and no limit of that directory can be seen",
 			len(open), byNodes, data, disk.size>>20, disk.inodes, open[0])
 	case byNodes > 0:

@@ -139,7 +139,8 @@ func (d *examination) readings(ctx context.Context, host string) {
 	if !seen["smi"] || len(snap.Tools) > 0 {
 		every := cmp.Or(d.Config.Duration("every"), node.MaxAuto)
 		if took > every/2 {
-			d.bad("smi:slow", "nvidia-smi -pm 1    (keeps the driver loaded), or set every: to more", "reading this node takes %v; its interval is %v", took.Round(time.Millisecond), every)
+			d.bad("smi:slow", "nvidia-smi -pm 1    (keeps the driver loaded), or set every: to more",
+				"reading this node takes %v; its interval is %v", took.Round(time.Millisecond), every)
 		} else {
 			d.tools(snap, took, seen["smi"])
 		}
@@ -177,7 +178,8 @@ func (d *examination) tools(snap *snapshot.Snapshot, took time.Duration, problem
 			}
 		}
 		name := strings.TrimSpace(t.Name + " " + t.Version)
-		d.ok(code, "%s shows %s with driver %s, in %v", name, board.Number(n, "GPU"), t.Driver, took.Round(time.Millisecond))
+		d.ok(code, "%s shows %s with driver %s, in %v", name, board.Number(n, "GPU"), t.Driver,
+			took.Round(time.Millisecond))
 	}
 }
 
@@ -236,7 +238,8 @@ func (d *examination) program(name string) string {
 }
 
 func (d *examination) fixHidden() string {
-	return "groupadd -f procview && usermod -aG procview " + d.me() + " && mount -o remount,hidepid=2,gid=procview /proc"
+	return "groupadd -f procview && usermod -aG procview " + d.me() +
+		" && mount -o remount,hidepid=2,gid=procview /proc"
 }
 
 // hiddenProcesses finds a /proc that hides other users' processes. Everybody can read
@@ -303,7 +306,8 @@ func (d *examination) loop(host string, works bool) {
 			d.bad("loop:hangs", d.start(name, beat),
 				"the loop (pid %d) runs, and has not responded for %v", beat.PID, age.Round(time.Second))
 		case beat.Version != d.Node.Version:
-			d.bad("loop:old-version", d.restart(name, beat), "the loop (pid %d) is still version %s", beat.PID, beat.Version)
+			d.bad("loop:old-version", d.restart(name, beat), "the loop (pid %d) is still version %s", beat.PID,
+				beat.Version)
 		case beat.Push.Error != "":
 			reading := d.fixReading(snapshot.Problem{Code: beat.Push.Code})
 			fix := cmp.Or(beat.Push.Hint, reading, "tail "+shell.Quote(filepath.Join(dir, node.LogFile)))
@@ -314,11 +318,13 @@ func (d *examination) loop(host string, works bool) {
 			d.bad("loop:not-pushing", fix,
 				"the loop (pid %d) runs, and %s", beat.PID, failure.Line(beat.Push.Failure(), beat.Push.Code))
 		case beat.Settings["to"] == "":
-			d.ok("loop:ok", "the loop (pid %d) runs (heartbeat %v ago); no drop is set", beat.PID, max(age, 0).Round(time.Second))
+			d.ok("loop:ok", "the loop (pid %d) runs (heartbeat %v ago); no drop is set", beat.PID,
+				max(age, 0).Round(time.Second))
 		case beat.Push.Since.IsZero():
 			d.ok("loop:ok", "the loop (pid %d) has started, and its first push is in progress", beat.PID)
 		default:
-			d.ok("loop:ok", "the loop (pid %d) has pushed since %s, the last time %v ago", beat.PID, beat.Push.Since.Format(time.RFC3339), max(now.Sub(beat.Push.Worked), 0).Round(time.Second))
+			d.ok("loop:ok", "the loop (pid %d) has pushed since %s, the last time %v ago", beat.PID,
+				beat.Push.Since.Format(time.RFC3339), max(now.Sub(beat.Push.Worked), 0).Round(time.Second))
 		}
 		if err == nil {
 			d.otherSettings(host, beat)
@@ -334,7 +340,8 @@ func (d *examination) loop(host string, works bool) {
 	}
 	collects, ok := d.job("run --once", "collect")
 	if !ok {
-		d.bad("loop:not-running", start, "no loop runs on this spool, and neither cron nor systemd starts one, or collects")
+		d.bad("loop:not-running", start,
+			"no loop runs on this spool, and neither cron nor systemd starts one, or collects")
 		return
 	}
 	data, err := atomicfile.Read(filepath.Join(dir, spool.LatestName), snapshot.MaxFileBytes)
@@ -349,7 +356,8 @@ func (d *examination) loop(host string, works bool) {
 	}
 	age := now.Sub(bundle.Snapshot.CollectedAt.Time)
 	if age > 15*time.Minute {
-		d.bad("loop:not-running", start, "no loop runs on this spool, and the last snapshot is %v old", age.Round(time.Second))
+		d.bad("loop:not-running", start, "no loop runs on this spool, and the last snapshot is %v old",
+			age.Round(time.Second))
 		return
 	}
 	d.ok("loop:none", "no loop runs; %s collects, the last time %v ago", collects.by, age.Round(time.Second))

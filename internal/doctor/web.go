@@ -253,8 +253,9 @@ func (d *examination) fixOnBoard(area string, p snapshot.Problem) string {
 		"aliases:unreadable": "ls -l " + shell.Quote(path),
 		"booking:unreadable": "ls -l " + shell.Quote(path),
 		"booking:vanished":   d.own("bookings --log", "data", "comments", "aliases", "timezone"),
-		"booking:zone":       d.own("bookings --keep times", "data", "state", "comments", "timezone", "booking.timezone"),
-		"bad:unreadable":     "chgrp -R gpuboard " + drop + " && usermod -aG gpuboard " + d.me(),
+		"booking:zone": d.own("bookings --keep times", "data", "state", "comments", "timezone",
+			"booking.timezone"),
+		"bad:unreadable": "chgrp -R gpuboard " + drop + " && usermod -aG gpuboard " + d.me(),
 		snapshot.BadForeign: "gpuboard doctor node    " +
 			"(on the node that the message names: it needs a key, and a to:, of its own)",
 		"bad":                   "gpuboard doctor node" + on,
@@ -294,7 +295,8 @@ func (d *examination) generation(site string) {
 			"the last generation is %v old", age.Round(time.Second))
 		return
 	}
-	d.ok("site:fresh", "the last generation is %v old, with %s", max(age, 0).Round(time.Second), board.Number(health.ProblemCount, "problem"))
+	d.ok("site:fresh", "the last generation is %v old, with %s", max(age, 0).Round(time.Second),
+		board.Number(health.ProblemCount, "problem"))
 }
 
 // siteMedium notes a large site on a disk: in memory it is written several times as fast.
@@ -310,7 +312,9 @@ func (d *examination) siteMedium(site string) {
 	if files <= many || watch.InMemory(site) {
 		return
 	}
-	d.note("site:on-disk", fmt.Sprintf("echo 'd %s 0755 %s' >/etc/tmpfiles.d/gpuboard-site.conf && systemd-tmpfiles --create    (and set site: to %[1]s, here and in the web server)", inMemory, d.me()),
+	d.note("site:on-disk",
+		fmt.Sprintf(
+			"echo 'd %s 0755 %s' >/etc/tmpfiles.d/gpuboard-site.conf && systemd-tmpfiles --create    (and set site: to %[1]s, here and in the web server)", inMemory, d.me()),
 		"%d files of the site lie on a disk; in memory a generation writes them several times as fast", files)
 }
 
@@ -341,7 +345,8 @@ func (d *examination) remembered(state string) {
 		return
 	}
 	if err == nil && !info.Mode().IsRegular() && !info.IsDir() { // to read a FIFO would wait for ever
-		d.bad("history:unreadable", "ls -l "+shell.Quote(db), "%s is a %s, so there is no history", db, atomicfile.Kind(info.Mode()))
+		d.bad("history:unreadable", "ls -l "+shell.Quote(db), "%s is a %s, so there is no history", db,
+			atomicfile.Kind(info.Mode()))
 		return
 	}
 	f, err := os.OpenFile(db, os.O_RDWR, 0)
@@ -371,7 +376,8 @@ func (d *examination) overlay() {
 		return
 	}
 	empty, _ := board.Merge(board.Input{Now: d.Node.Now().UTC()})
-	in := render.Input{Board: empty, Site: render.Site{Languages: d.Config.Languages(), Zone: d.Config.Zone(), Version: d.Node.Version}}
+	in := render.Input{Board: empty,
+		Site: render.Site{Languages: d.Config.Languages(), Zone: d.Config.Zone(), Version: d.Node.Version}}
 	if err := page.Files(in, sitegen.OwnLook(dir)); err != nil {
 		d.bad("templates:parse", "edit "+shell.Quote(dir), "%v", err)
 		return
@@ -390,7 +396,8 @@ func (d *examination) published(ctx context.Context, site string) {
 	base = strings.TrimRight(base, "/") + "/"
 	clock := false
 	for _, page := range []struct{ name, kind string }{
-		{"index.html", "text/html"}, {"metrics.txt", "text/plain"}, {"bookings.ics", "text/calendar"}, {"api/v1/board.json", "application/json"},
+		{"index.html", "text/html"}, {"metrics.txt", "text/plain"}, {"bookings.ics", "text/calendar"},
+		{"api/v1/board.json", "application/json"},
 	} {
 		want, err := atomicfile.Read(filepath.Join(site, page.name), maxFetch)
 		if err != nil {
@@ -423,9 +430,11 @@ func (d *examination) compare(url, kind string, resp *http.Response, body, want 
 	case resp.StatusCode == http.StatusUnauthorized:
 		d.note("web:password", "", "%s needs a password; it was not tested further", url)
 	case resp.StatusCode != http.StatusOK:
-		d.bad("web:status", "curl -I "+shell.Quote(url)+"    (and read the web server's error log)", "%s answers %s", what, resp.Status)
+		d.bad("web:status", "curl -I "+shell.Quote(url)+"    (and read the web server's error log)", "%s answers %s",
+			what, resp.Status)
 	case got != kind:
-		d.bad("web:type", "deploy/ has configurations for nginx, Apache, Caddy and lighttpd", "%s is sent as %q and should be %s", what, got, kind)
+		d.bad("web:type", "deploy/ has configurations for nginx, Apache, Caddy and lighttpd",
+			"%s is sent as %q and should be %s", what, got, kind)
 	case !bytes.Equal(body, want):
 		if now, err := atomicfile.Read(file, maxFetch); err == nil && bytes.Equal(body, now) {
 			d.ok("web:ok", "%s is as generated", what)
@@ -436,7 +445,8 @@ func (d *examination) compare(url, kind string, resp *http.Response, body, want 
 				"%s differs from %s: the web server sends an old .gz, or caches", what, file)
 			return
 		}
-		d.bad("web:different", "point the web server at this site, and let nothing cache it", "%s differs from %s", what, file)
+		d.bad("web:different", "point the web server at this site, and let nothing cache it", "%s differs from %s",
+			what, file)
 	default:
 		d.ok("web:ok", "%s is as generated", what)
 	}

@@ -48,14 +48,17 @@ func TestBookingHasNoBarriers(t *testing.T) {
 		{ID: "a", Host: "atlas", Name: "eva", From: now.Add(-time.Hour), Until: now.Add(time.Hour), Comment: "mine"},
 		{ID: "b", Host: "atlas", Name: "mira", By: "kai", From: now.Add(time.Hour), Kind: booking.Maintenance},
 	}
-	fleet := &boards.Board{GeneratedAt: now, Models: []boards.Model{{Name: "H100"}}, Hosts: []boards.Host{{Name: "atlas", GPUs: []boards.GPU{{State: boards.Free}, {State: boards.Contested}}}}}
-	form := page.Book{User: "eva", Now: now, Board: fleet, Standing: lines, Mine: func(b booking.Booking) bool { return b.Name == "eva" }}
+	fleet := &boards.Board{GeneratedAt: now, Models: []boards.Model{{Name: "H100"}},
+		Hosts: []boards.Host{{Name: "atlas", GPUs: []boards.GPU{{State: boards.Free}, {State: boards.Contested}}}}}
+	form := page.Book{User: "eva", Now: now, Board: fleet, Standing: lines,
+		Mine: func(b booking.Booking) bool { return b.Name == "eva" }}
 	home := form
 	home.Saved, home.Wish = lines[:1], &boards.Wish{GPUs: 1, From: now, Until: now.Add(time.Hour)}
 	home.Offer = &boards.Offer{Units: []boards.Unit{{Host: &fleet.Hosts[0], GPU: &fleet.Hosts[0].GPUs[0]}}}
 	content, err := pages.Book(home)
 	write("home.html", content, err)
-	home.Offer, home.Say, home.Field, home.Saved, home.Released = &boards.Offer{Next: now.Add(time.Hour)}, "count", "gpus", nil, true
+	home.Offer, home.Say, home.Field, home.Saved, home.Released = &boards.Offer{Next: now.Add(
+		time.Hour)}, "count", "gpus", nil, true
 	content, err = pages.Book(home)
 	write("few.html", content, err)
 	form.At = lines[:1]
@@ -63,12 +66,14 @@ func TestBookingHasNoBarriers(t *testing.T) {
 	write("plain.html", content, err)
 	form.ForOthers, form.Say, form.Detail, form.Field, form.Clashes = true, "conflict", "more of it", "until", lines[1:]
 	form.Fields = page.BookFields{Name: "eva", Until: "2d", IDs: []string{"a"}, End: "1d"}
-	form.Jobs = []booking.Job{{Place: "atlas:0", Who: snapshot.Owner{Person: "kai"}, Program: "train.py", Since: now.Add(-time.Hour), Memory: 40960}, {Place: "atlas:1", Unknown: true}}
+	form.Jobs = []booking.Job{{Place: "atlas:0", Who: snapshot.Owner{Person: "kai"}, Program: "train.py",
+		Since: now.Add(-time.Hour), Memory: 40960}, {Place: "atlas:1", Unknown: true}}
 	content, err = pages.Book(form)
 	write("refused.html", content, err)
 
 	b := browser.Start(t, 1280, 1000)
-	for _, page := range []string{"book/home.html", "book/few.html", "book/plain.html", "book/refused.html", "index.html"} {
+	for _, page := range []string{"book/home.html", "book/few.html", "book/plain.html", "book/refused.html",
+		"index.html"} {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{320, 1280} {
 				t.Run(fmt.Sprintf("%s %s %d", page, scheme, width), func(t *testing.T) {

@@ -32,8 +32,10 @@ func TestPagesHaveNoBarriers(t *testing.T) {
 	axe := axeCore(t)
 	site := demoSite(t)
 	pages := []string{
-		"index.html", "hosts/atlas/index.html", "hosts/europa/index.html", "hosts/atlas/history/index.html", "users/mira/index.html",
-		"bookings/index.html", "users/index.html", "book/index.html", "history/index.html", "about/index.html", "kiosk/index.html", "help/index.html", "help/troubleshooting/index.html",
+		"index.html", "hosts/atlas/index.html", "hosts/europa/index.html", "hosts/atlas/history/index.html",
+		"users/mira/index.html",
+		"bookings/index.html", "users/index.html", "book/index.html", "history/index.html", "about/index.html",
+		"kiosk/index.html", "help/index.html", "help/troubleshooting/index.html",
 	}
 	b := browser.Start(t, 1280, 1000)
 	for _, page := range pages {
@@ -70,7 +72,8 @@ func TestPagesHaveNoBarriers(t *testing.T) {
 func zoomed(t *testing.T, b *browser.Browser) {
 	t.Helper()
 	b.Media()
-	browser.Call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 320, Height: 256, DeviceScaleFactor: 4})
+	browser.Call(b, emulation.SetDeviceMetricsOverride,
+		emulation.SetDeviceMetricsOverrideParams{Width: 320, Height: 256, DeviceScaleFactor: 4})
 	for what, script := range map[string]string{
 		"is wider than the window":   `document.documentElement.scrollWidth > 320 ? document.documentElement.scrollWidth : ""`,
 		"stays in front of the rest": `[...document.body.querySelectorAll("*")].filter(e => /fixed|sticky/.test(getComputedStyle(e).position) && e.offsetHeight > 0).map(e => e.outerHTML.slice(0, 80)).join("\n")`,
@@ -101,7 +104,8 @@ func forced(t *testing.T, b *browser.Browser) {
 			const s = getComputedStyle(e);
 			return s.color === s.backgroundColor || s.fill === s.backgroundColor && e.namespaceURI.endsWith("svg");
 		})`,
-		"has no outline": all + `.filter(e => e.matches(".chip,.b,.me,.share,button,.badge.bad")).filter(e => getComputedStyle(e).borderTopStyle === "none" && !e.closest(".tools") && !e.matches(".fold,th button"))`,
+		"has no outline": all +
+			`.filter(e => e.matches(".chip,.b,.me,.share,button,.badge.bad")).filter(e => getComputedStyle(e).borderTopStyle === "none" && !e.closest(".tools") && !e.matches(".fold,th button"))`,
 		"is not drawn": all + `.filter(e => e.matches(".b rect,.me rect,.sp path,.val,.hb rect")).filter(e => {
 			const paper = document.createElement("i");
 			paper.style.color = "Canvas";
@@ -116,7 +120,8 @@ func forced(t *testing.T, b *browser.Browser) {
 			t.Errorf("in forced colours %s: %s", what, found)
 		}
 	}
-	if style := b.Value(`(() => { const e = document.querySelector("a[href]:not(.skip)"); e.focus({focusVisible: true}); return getComputedStyle(e).outlineStyle; })()`); style != "solid" {
+	if style := b.Value(
+		`(() => { const e = document.querySelector("a[href]:not(.skip)"); e.focus({focusVisible: true}); return getComputedStyle(e).outlineStyle; })()`); style != "solid" {
 		t.Errorf("in forced colours the focus is %s", style)
 	}
 }
@@ -171,7 +176,8 @@ func violations(t *testing.T, b *browser.Browser, within, scheme string) []viola
 		only = `{type: "rule", values: ["color-contrast"]}`
 	}
 	out, err := chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf(
-		`axe.run(%q, {runOnly: %s, preload: false}).then(r => JSON.stringify(r.violations))`, within, only), chromedp.EvalAwaitPromise))
+		`axe.run(%q, {runOnly: %s, preload: false}).then(r => JSON.stringify(r.violations))`, within, only),
+		chromedp.EvalAwaitPromise))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,9 +245,11 @@ func demoSite(t *testing.T) string {
 		}
 	}
 	for _, h := range fleet.Hosts() {
-		hosts = append(hosts, inventory.Host{Name: h.Name, Group: h.Group, Owner: h.Owner, Note: h.Note, ExpectedGPUs: h.GPUs})
+		hosts = append(hosts,
+			inventory.Host{Name: h.Name, Group: h.Group, Owner: h.Owner, Note: h.Note, ExpectedGPUs: h.GPUs})
 		s := fleet.Snapshot(h.Name, now)
-		raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: h.Name, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
+		raw, err := snapshot.EncodeBundle(
+			&snapshot.Bundle{Host: h.Name, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,7 +259,8 @@ func demoSite(t *testing.T) string {
 	write("comments.json", fleet.Files(now)["comments.json"])
 	write("notice.md", fleet.Files(now)["notice.md"])
 	g, err := sitegen.New(sitegen.Options{
-		Data: filepath.Join(dir, "data"), Site: filepath.Join(dir, "site"), State: filepath.Join(dir, "state"), Demo: true, History: store,
+		Data: filepath.Join(dir, "data"), Site: filepath.Join(dir, "site"), State: filepath.Join(dir, "state"),
+		Demo: true, History: store,
 		Inventory: func(_ context.Context, now time.Time, _ inventory.Known) inventory.Inventory {
 			return inventory.Inventory{Hosts: hosts, AsOf: now}
 		},

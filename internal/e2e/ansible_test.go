@@ -48,7 +48,9 @@ func TestAnsible(t *testing.T) {
 	program := filepath.Join(dir, "gpuboard")
 	mustRun(t, ".", []string{"CGO_ENABLED=0"}, "go", "build", "-o", program, ".")
 	files := map[string]string{
-		"inventory": "[webserver]\nweb gpuboard_binary=" + program + " ansible_host=127.0.0.1\n[gpunodes]\nweb\ngpu01 gpuboard_binary=" + program + " ansible_host=127.0.0.1 ansible_port=2022 gpuboard_start=cron\n",
+		"inventory": "[webserver]\nweb gpuboard_binary=" + program +
+			" ansible_host=127.0.0.1\n[gpunodes]\nweb\ngpu01 gpuboard_binary=" + program +
+			" ansible_host=127.0.0.1 ansible_port=2022 gpuboard_start=cron\n",
 		// ansible may only ask the machines themselves.
 		"vars.yml": fmt.Sprintf(`ansible_user: root
 ansible_python_interpreter: /usr/bin/python3
@@ -68,7 +70,8 @@ gpuboard_site_name: gpus.example.org
 	// play returns what it prints, and the hosts that it changed.
 	play := func() (out, changed string) {
 		t.Helper()
-		out, err := ansibleOn(web, dir, ansible, "-i", dir+"/inventory", "-e", "@"+dir+"/vars.yml", mustAbs(t, "deploy/ansible/site.yml"))
+		out, err := ansibleOn(web, dir, ansible, "-i", dir+"/inventory", "-e", "@"+dir+"/vars.yml",
+			mustAbs(t, "deploy/ansible/site.yml"))
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -96,7 +99,8 @@ gpuboard_site_name: gpus.example.org
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if page, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(page), "gpu01") || resp.Header.Get("Content-Security-Policy") == "" {
+	if page, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(page), "gpu01") ||
+		resp.Header.Get("Content-Security-Policy") == "" {
 		t.Errorf("nginx says %s, %v:\n%s", resp.Status, err, page)
 	}
 	for _, test := range []struct {
@@ -104,12 +108,14 @@ gpuboard_site_name: gpus.example.org
 		side string
 		file string
 	}{{web, "web", "web"}, {web, "node", "gpuboard"}, {node, "node", "gpuboard"}} {
-		out, _ := test.m.Try("runuser", "-u", "gpuboard", "--", "gpuboard", "doctor", test.side, "--config", "/etc/gpuboard/"+test.file+".yml")
+		out, _ := test.m.Try("runuser", "-u", "gpuboard", "--", "gpuboard", "doctor", test.side, "--config",
+			"/etc/gpuboard/"+test.file+".yml")
 		if strings.Contains(out, "BAD") || !strings.Contains(out, "No problems found") {
 			t.Errorf("doctor %s:\n%s", test.side, out)
 		}
 	}
-	if line := strings.Fields(node.Read("/etc/cron.d/gpuboard")); len(line) < 8 || line[5] != "gpuboard" || line[6] != "/usr/bin/gpuboard" {
+	if line := strings.Fields(node.Read("/etc/cron.d/gpuboard")); len(line) < 8 || line[5] != "gpuboard" ||
+		line[6] != "/usr/bin/gpuboard" {
 		t.Errorf("the crontab is %q", line)
 	}
 
@@ -118,14 +124,17 @@ gpuboard_site_name: gpus.example.org
 	type running struct{ watch, collector, cron string }
 	now := func() running {
 		loop := strings.TrimSpace(node.Run("pgrep", "-o", "-u", "gpuboard", "-f", "gpuboard run"))
-		return running{web.Property("gpuboard-watch.service", "MainPID"), web.Property("gpuboard-node.service", "MainPID"), loop}
+		return running{web.Property("gpuboard-watch.service", "MainPID"),
+			web.Property("gpuboard-node.service", "MainPID"), loop}
 	}
 	was := now()
 	if out, changed := play(); changed != "" || now() != was {
 		t.Errorf("the second run changes %s, and %+v into %+v:\n%s", changed, was, now(), out)
 	}
-	mustRun(t, ".", []string{"CGO_ENABLED=0"}, "go", "build", "-ldflags", "-X gpuboard/internal/cli.release=9.9.9", "-o", program+"-next", ".")
-	hosts := strings.Replace(files["inventory"], program, program+"-next gpuboard_web_settings=\"{'title': 'Ours'}\"", 1)
+	mustRun(t, ".", []string{"CGO_ENABLED=0"}, "go", "build", "-ldflags", "-X gpuboard/internal/cli.release=9.9.9",
+		"-o", program+"-next", ".")
+	hosts := strings.Replace(files["inventory"], program, program+"-next gpuboard_web_settings=\"{'title': 'Ours'}\"",
+		1)
 	hosts = strings.Replace(hosts, "=cron", "=cron gpuboard_node_settings=\"{'every': '2s'}\"", 1)
 	if err := os.WriteFile(dir+"/inventory", []byte(hosts), 0o644); err != nil {
 		t.Fatal(err)
@@ -152,7 +161,9 @@ func ansibleOn(m *machinetest.Machine, dir, ansible string, args ...string) (str
 	ctx, cancel := context.WithTimeout(context.Background(), 10*need.Patience)
 	defer cancel()
 	c := m.OnItsNetwork(ctx, append([]string{ansible}, args...)...)
-	c.Env = append(os.Environ(), "ANSIBLE_NOCOLOR=1", "ANSIBLE_PIPELINING=1", "ANSIBLE_LOCAL_TEMP="+dir+"/tmp", "ANSIBLE_SSH_CONTROL_PATH_DIR="+dir+"/cp", "ANSIBLE_SSH_ARGS=-C -o ControlMaster=auto -o ControlPersist=10s", "HOME="+dir, "LC_ALL=C.UTF-8")
+	c.Env = append(os.Environ(), "ANSIBLE_NOCOLOR=1", "ANSIBLE_PIPELINING=1", "ANSIBLE_LOCAL_TEMP="+dir+"/tmp",
+		"ANSIBLE_SSH_CONTROL_PATH_DIR="+dir+"/cp", "ANSIBLE_SSH_ARGS=-C -o ControlMaster=auto -o ControlPersist=10s",
+		"HOME="+dir, "LC_ALL=C.UTF-8")
 	c.Stdout, c.Stderr = log, log
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error {

@@ -26,13 +26,15 @@ func testDatacenters(h *house) {
 	t, east := h.t, *h
 	join := func(datacenter string) *house {
 		other := *h
-		other.consul = consultest.Start(t, consultest.Options{Datacenter: datacenter, Node: "in-" + datacenter, JoinWAN: h.consul})
+		other.consul = consultest.Start(t,
+			consultest.Options{Datacenter: datacenter, Node: "in-" + datacenter, JoinWAN: h.consul})
 		return &other
 	}
 	west := join("west")
 	east.enter("wide", "gpu01")
 	west.enter("wide", "gpu11", "gpu12")
-	p := h.start("generate", "--data", h.data, "--site", h.site, "--state", h.site+"-state", "--hosts-from", "consul", "--watch",
+	p := h.start("generate", "--data", h.data, "--site", h.site, "--state", h.site+"-state", "--hosts-from", "consul",
+		"--watch",
 		"--interval", "1s", "--leader", "--consul-service", "wide", "--consul-datacenters", "*")
 	groups := func(want ...string) func(boardJSON) bool {
 		return func(b boardJSON) bool {
@@ -57,7 +59,8 @@ func testDatacenters(h *house) {
 	h.run(0, "collect", "--host", "gpu01", "--spool", filepath.Join(h.dir, "spool"), "--nvidia-smi", h.smi)
 	h.run(0, "publish", "--host", "gpu01", "--spool", filepath.Join(h.dir, "spool"), "--to", "file://"+h.data)
 	all := groups("east gpu01", "east gpu02", "west gpu11", "west gpu12")
-	h.shows("east's news beside west's last known hosts", func(b boardJSON) bool { return all(b) && b.Hosts[0].State == "up" })
+	h.shows("east's news beside west's last known hosts",
+		func(b boardJSON) bool { return all(b) && b.Hosts[0].State == "up" })
 	says := regexp.MustCompile(`datacenter west did not answer .*; the last known 2 hosts are shown, as they were \d+`)
 	consultest.Eventually(t, within, func() error {
 		health, err := os.ReadFile(filepath.Join(h.site, "health.json"))
@@ -97,7 +100,8 @@ func testManual(h *house) {
 	h.must(err)
 	bin := filepath.Join(h.dir, "bin")
 	h.must(os.Mkdir(bin, 0o755))
-	for name, program := range map[string]string{"gpuboard": h.program, "nvidia-smi": h.smi, "consul": consultest.Program(t)} {
+	for name, program := range map[string]string{"gpuboard": h.program, "nvidia-smi": h.smi,
+		"consul": consultest.Program(t)} {
 		h.must(os.Symlink(program, filepath.Join(bin, name)))
 	}
 	h.data, h.site = filepath.Join(h.dir, "srv/gpuboard/data"), filepath.Join(h.dir, "srv/gpuboard/site")
@@ -106,10 +110,12 @@ func testManual(h *house) {
 
 	var output bytes.Buffer
 	command := func(script string) *exec.Cmd {
-		script = strings.NewReplacer("/etc/gpuboard", h.dir+"/etc/gpuboard", "/srv/gpuboard", h.dir+"/srv/gpuboard").Replace(script)
+		script = strings.NewReplacer("/etc/gpuboard", h.dir+"/etc/gpuboard", "/srv/gpuboard",
+			h.dir+"/srv/gpuboard").Replace(script)
 		c := exec.Command("sh", "-euc", script)
 		c.Dir = root
-		c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "CONSUL_HTTP_ADDR="+h.consul.Address, "HOME="+h.dir,
+		c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "CONSUL_HTTP_ADDR="+h.consul.Address,
+			"HOME="+h.dir,
 			"XDG_STATE_HOME="+h.dir, "GPUBOARD_SPOOL="+filepath.Join(h.dir, "spool"))
 		if strings.Contains(script, "consul acl") {
 			c.Env = append(c.Env, "CONSUL_HTTP_TOKEN="+consultest.ManagementToken)
@@ -127,7 +133,8 @@ func testManual(h *house) {
 		if !strings.HasPrefix(script, "# runs until it is stopped") {
 			out, err := command(script).CombinedOutput()
 			// The check is critical until the loop has reported and Consul's servers know it.
-			for end := time.Now().Add(need.Patience); bytes.Contains(out, []byte("[consul:critical]")) && time.Now().Before(end); {
+			for end := time.Now().Add(need.Patience); bytes.Contains(out, []byte("[consul:critical]")) &&
+				time.Now().Before(end); {
 				time.Sleep(100 * time.Millisecond)
 				out, err = command(script).CombinedOutput()
 			}
@@ -153,7 +160,9 @@ func testManual(h *house) {
 	}
 	// The example of a configuration says the same as the flags.
 	config := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindSubmatch(manual)
-	h.must(os.WriteFile(filepath.Join(h.dir, "gpuboard.yml"), bytes.ReplaceAll(config[1], []byte("/srv/gpuboard"), []byte(h.dir+"/srv/gpuboard")), 0o644))
+	h.must(
+		os.WriteFile(filepath.Join(h.dir, "gpuboard.yml"),
+			bytes.ReplaceAll(config[1], []byte("/srv/gpuboard"), []byte(h.dir+"/srv/gpuboard")), 0o644))
 	export := "export CONSUL_HTTP_TOKEN_FILE=/etc/gpuboard/node.token\n"
 	print := func(args string) map[string]any {
 		t.Helper()
@@ -165,7 +174,8 @@ func testManual(h *house) {
 	}
 	flags := regexp.MustCompile(`(?ms)^gpuboard check gpu01 (--to.*?jobs')`).FindSubmatch(manual)
 	byFlags := print(strings.ReplaceAll(string(flags[1]), "--register ", ""))
-	if d := cmp.Diff(byFlags, print("--config "+filepath.Join(h.dir, "gpuboard.yml"))); d != "" || byFlags["title"] != "Vision box" {
+	if d := cmp.Diff(byFlags, print("--config "+filepath.Join(h.dir, "gpuboard.yml"))); d != "" ||
+		byFlags["title"] != "Vision box" {
 		t.Errorf("flags and configuration of the manual differ:\n%s", d)
 	}
 
@@ -179,11 +189,15 @@ func testManual(h *house) {
 		if !strings.Contains(string(out), "403") {
 			t.Errorf("gpuboard %s with a wrong token: %v\n%s", args, err, out)
 		}
-		if code := c.ProcessState.ExitCode(); strings.HasPrefix(args, "register") && code != 2 || strings.HasPrefix(args, "generate") && code != 3 {
+		if code := c.ProcessState.ExitCode(); strings.HasPrefix(args, "register") && code != 2 ||
+			strings.HasPrefix(args, "generate") && code != 3 {
 			t.Errorf("gpuboard %s with a wrong token: exit %d\n%s", args, code, out)
 		}
 	}
-	loop := h.startCommand(command("export CONSUL_HTTP_TOKEN=" + canary + "\nexec gpuboard run --host gpu01 --register --to file:///srv/gpuboard/data"))
+	loop := h.startCommand(
+		command(
+			"export CONSUL_HTTP_TOKEN=" + canary +
+				"\nexec gpuboard run --host gpu01 --register --to file:///srv/gpuboard/data"))
 	h.says(loop, "403")
 	if code := loop.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("with a wrong token the loop exits with %d:\n%s", code, loop)

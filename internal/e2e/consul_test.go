@@ -60,11 +60,14 @@ func TestRealConsul(t *testing.T) {
 func newSite(t *testing.T, program string, agent *consultest.Agent) *house {
 	t.Helper()
 	h := &house{t: t, dir: t.TempDir(), program: program, consul: agent}
-	h.data, h.site, h.smi = filepath.Join(h.dir, "data"), filepath.Join(h.dir, "site"), filepath.Join(h.dir, "nvidia-smi")
+	h.data, h.site, h.smi = filepath.Join(h.dir, "data"), filepath.Join(h.dir, "site"), filepath.Join(h.dir,
+		"nvidia-smi")
 	h.must(os.MkdirAll(filepath.Join(h.data, "drop"), 0o755))
 	capture, err := filepath.Abs("collector/nvidiasmi/testdata/idle-8x-a100-550.xml")
 	h.must(err)
-	h.write("nvidia-smi", fmt.Sprintf("#!/bin/sh\nif [ -e %s/broken ]; then echo 'the driver is not loaded'; exit 9; fi\nexec cat %s\n", h.dir, capture))
+	h.write("nvidia-smi",
+		fmt.Sprintf("#!/bin/sh\nif [ -e %s/broken ]; then echo 'the driver is not loaded'; exit 9; fi\nexec cat %s\n",
+			h.dir, capture))
 	h.must(os.Chmod(h.smi, 0o755))
 	return h
 }
@@ -173,8 +176,10 @@ func testNode(h *house) {
 	to := []string{"--to", "file://" + h.data, "--register-title", "Box 1"}
 
 	// Registered once and twice, and changed: the state of the check stays.
-	register := append(node("register", "--host", "gpu01", "--register-tags", "a100,lab-b", "--register-group", "rack 4", "--register-owner", "vision",
-		"--register-notes", "no overnight jobs", "--register-ssh-host", "gpu01.lab.example:2222"), to...)
+	register := append(
+		node("register", "--host", "gpu01", "--register-tags", "a100,lab-b", "--register-group", "rack 4",
+			"--register-owner", "vision",
+			"--register-notes", "no overnight jobs", "--register-ssh-host", "gpu01.lab.example:2222"), to...)
 	if out := h.run(0, register...); out != "" {
 		t.Errorf("register says %q", out)
 	}
@@ -193,14 +198,18 @@ func testNode(h *house) {
 		t.Errorf("register --json prints %+v", printed)
 	}
 	checks, err := local().Checks()
-	if err != nil || checks["gpuboard-collect"].Status != api.HealthWarning || checks["gpuboard-collect"].Output != "by hand" {
+	if err != nil || checks["gpuboard-collect"].Status != api.HealthWarning ||
+		checks["gpuboard-collect"].Output != "by hand" {
 		t.Errorf("after registering twice: %+v, %v", checks["gpuboard-collect"], err)
 	}
 	service, _, err := local().Service("gpuboard", nil)
 	h.must(err)
-	meta := map[string]string{"host": "gpu01", "models": "NVIDIA A100-SXM4-80GB", "driver": service.Meta["driver"], "title": "Box One",
-		"group": "rack 4", "owner": "vision", "notes": "no overnight jobs", "drop": "file://" + h.data, "ssh_host": "gpu01.lab.example", "ssh_port": "2222", "registered_by": "gpuboard"}
-	if d := cmp.Diff(meta, service.Meta); d != "" || service.Meta["driver"] == "" || !slices.Equal(service.Tags, []string{"a100", "lab-b"}) {
+	meta := map[string]string{"host": "gpu01", "models": "NVIDIA A100-SXM4-80GB", "driver": service.Meta["driver"],
+		"title": "Box One",
+		"group": "rack 4", "owner": "vision", "notes": "no overnight jobs", "drop": "file://" + h.data,
+		"ssh_host": "gpu01.lab.example", "ssh_port": "2222", "registered_by": "gpuboard"}
+	if d := cmp.Diff(meta, service.Meta); d != "" || service.Meta["driver"] == "" ||
+		!slices.Equal(service.Tags, []string{"a100", "lab-b"}) {
 		t.Errorf("the service has tags %v and meta\n%s", service.Tags, d)
 	}
 
@@ -257,7 +266,8 @@ func testNode(h *house) {
 		if err != nil {
 			return err
 		}
-		for what, want := range map[string]int{"telling Consul: reporting to Consul": 1, "telling Consul: well again": 1, "collecting": 0, "hint: does the Consul agent run": 1} {
+		for what, want := range map[string]int{"telling Consul: reporting to Consul": 1,
+			"telling Consul: well again": 1, "collecting": 0, "hint: does the Consul agent run": 1} {
 			if n := strings.Count(string(log), what); n != want {
 				return fmt.Errorf("the loop says %q %d times, want %d:\n%s", what, n, want, log)
 			}
@@ -268,7 +278,8 @@ func testNode(h *house) {
 	// Stopped: nobody looks after it. Killed: Consul notices by itself.
 	h.run(0, node("check", "kill")...)
 	state(api.HealthCritical, "the collector was stopped")
-	killed := h.start(append(node("run", "--host", "gpu01", "--every", "2s", "--register", "--register-ttl", "4s"), to...)...)
+	killed := h.start(
+		append(node("run", "--host", "gpu01", "--every", "2s", "--register", "--register-ttl", "4s"), to...)...)
 	state(api.HealthPassing, "8 of 8 GPUs free")
 	killed.end(syscall.SIGKILL)
 	state(api.HealthCritical, "TTL")
@@ -321,7 +332,8 @@ func testHanging(h *house) {
 	agent := *h.consul
 	agent.Address = "http://" + l.Addr().String()
 	h.consul = &agent
-	p := h.start("run", "--host", "gpu01", "--every", "2s", "--register", "--spool", filepath.Join(h.dir, "spool"), "--nvidia-smi", h.smi, "--to", "file://"+h.data)
+	p := h.start("run", "--host", "gpu01", "--every", "2s", "--register", "--spool", filepath.Join(h.dir, "spool"),
+		"--nvidia-smi", h.smi, "--to", "file://"+h.data)
 	latest := filepath.Join(h.data, "drop", "gpu01", "latest.json.gz")
 	h.must(l.(*net.TCPListener).SetDeadline(time.Now().Add(within)))
 	for {
@@ -353,7 +365,8 @@ func testFailover(h *house) {
 		}
 		one := *h
 		one.consul, one.site = &agent, filepath.Join(h.dir, name)
-		return one.start("generate", "--data", h.data, "--site", one.site, "--state", one.site+"-state", "--hosts-from", "drops",
+		return one.start("generate", "--data", h.data, "--site", one.site, "--state", one.site+"-state", "--hosts-from",
+			"drops",
 			"--watch", "--leader", "--interval", "1s"), &one
 	}
 	nothing := func(one *house) {
@@ -412,10 +425,12 @@ func testWatch(h *house) {
 	}
 	book := func(gpu int, name string) {
 		t.Helper()
-		h.write("data/.comments.json.new", fmt.Sprintf(`{"gpu01": {"%d": {"name": %q, "date": "2099-01-01 12:00"}}}`, gpu, name))
+		h.write("data/.comments.json.new",
+			fmt.Sprintf(`{"gpu01": {"%d": {"name": %q, "date": "2099-01-01 12:00"}}}`, gpu, name))
 		h.must(os.Rename(filepath.Join(h.data, ".comments.json.new"), filepath.Join(h.data, "comments.json")))
 		took("a booking", func(b boardJSON) bool {
-			return b.Hosts[0].State == "up" && b.Hosts[0].GPUs[gpu].Booking != nil && b.Hosts[0].GPUs[gpu].Booking.Name == name
+			return b.Hosts[0].State == "up" && b.Hosts[0].GPUs[gpu].Booking != nil &&
+				b.Hosts[0].GPUs[gpu].Booking.Name == name
 		})
 	}
 	collect("gpu01")
@@ -446,7 +461,8 @@ func testShrink(h *house) {
 	generate := h.generate("--consul-service", "shrinking")
 	h.run(0, generate...)
 	for _, node := range all[:4] {
-		_, err := h.consul.Admin().Catalog().Deregister(&api.CatalogDeregistration{Node: node, ServiceID: "shrinking"}, nil)
+		_, err := h.consul.Admin().Catalog().Deregister(&api.CatalogDeregistration{Node: node, ServiceID: "shrinking"},
+			nil)
 		h.must(err)
 	}
 	gone := func() int {

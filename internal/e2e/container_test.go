@@ -98,7 +98,9 @@ func built(t *testing.T, buildah, context string) image {
 	store := t.TempDir()
 	run := func(args ...string) string {
 		t.Helper()
-		c := exec.Command(buildah, append([]string{"--root", store + "/root", "--runroot", store + "/run", "--storage-driver", "vfs"}, args...)...)
+		c := exec.Command(buildah,
+			append([]string{"--root", store + "/root", "--runroot", store + "/run", "--storage-driver", "vfs"},
+				args...)...)
 		var out, errs bytes.Buffer
 		c.Stdout, c.Stderr = &out, &errs
 		if err := c.Run(); err != nil {
@@ -106,7 +108,8 @@ func built(t *testing.T, buildah, context string) image {
 		}
 		return strings.TrimSpace(out.String())
 	}
-	run("bud", "--isolation", "chroot", "--platform", "linux/amd64", "-f", mustAbs(t, containerfile), "-t", "gpuboard", context)
+	run("bud", "--isolation", "chroot", "--platform", "linux/amd64", "-f", mustAbs(t, containerfile), "-t", "gpuboard",
+		context)
 	var inspected struct {
 		OCIv1 struct {
 			Config struct {
@@ -121,7 +124,8 @@ func built(t *testing.T, buildah, context string) image {
 	config := inspected.OCIv1.Config
 	container := run("from", "gpuboard")
 	t.Cleanup(func() { run("rm", container) })
-	return image{root: run("mount", container), env: config.Env, user: config.User, entrypoint: config.Entrypoint, cmd: config.Cmd}
+	return image{root: run("mount", container), env: config.Env, user: config.User, entrypoint: config.Entrypoint,
+		cmd: config.Cmd}
 }
 
 // command runs the image as an engine does: nothing but its files, its user,
@@ -176,7 +180,8 @@ func (im image) list(t *testing.T) []string {
 func container(t *testing.T, dist string) {
 	plain := interpreted(t, filepath.Dir(dist))
 	// Nothing else is in the image, so the program may need nothing else.
-	if out, err := exec.Command("ldd", plain.root+"/usr/bin/gpuboard").CombinedOutput(); err == nil || !strings.Contains(string(out), "not a dynamic executable") {
+	if out, err := exec.Command("ldd", plain.root+"/usr/bin/gpuboard").CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "not a dynamic executable") {
 		t.Errorf("ldd: %v\n%s", err, out)
 	}
 	files := plain.list(t)
@@ -204,7 +209,9 @@ func (im image) makesABoard(t *testing.T) {
 	}
 	im.mounts(t)
 	comments := im.root + "/data/comments.json"
-	if err := os.WriteFile(comments, []byte(`{"gpu01": {"0": {"name": "ada", "from": "2026-07-01 00:00", "date": "2099-07-01 18:00"}}}`), 0o644); err != nil {
+	if err := os.WriteFile(comments,
+		[]byte(`{"gpu01": {"0": {"name": "ada", "from": "2026-07-01 00:00", "date": "2099-07-01 18:00"}}}`),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 
@@ -258,7 +265,8 @@ func (im image) makesABoard(t *testing.T) {
 		}
 	}
 	until("2099-07-01T16:00:00Z") // 18:00 in Paris: zones are built in
-	if err := os.WriteFile(comments, []byte(`{"gpu01": {"0": {"name": "grace", "date": "2099-01-01 18:00"}}}`), 0o644); err != nil {
+	if err := os.WriteFile(comments, []byte(`{"gpu01": {"0": {"name": "grace", "date": "2099-01-01 18:00"}}}`),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	until("2099-01-01T17:00:00Z")

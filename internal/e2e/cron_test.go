@@ -31,13 +31,15 @@ func TestCronExample(t *testing.T) {
 	}
 	put := func(line, host string) string {
 		r := strings.NewReplacer(
-			"sftp://n-HOSTNAME@WEBHOST/in", fmt.Sprintf("sftp://%s@%s%s", h.sshd.User, h.sshd.Addr, filepath.Join(h.data, "drop", host)),
+			"sftp://n-HOSTNAME@WEBHOST/in",
+			fmt.Sprintf("sftp://%s@%s%s", h.sshd.User, h.sshd.Addr, filepath.Join(h.data, "drop", host)),
 			"HOSTNAME", host, "/srv/gpuboard", h.dir)
 		return everyMinute(t, r.Replace(line))
 	}
 	head := strings.Join([]string{
 		"PATH=" + filepath.Dir(h.program) + ":/usr/bin:/bin", "SHELL=/bin/sh", `MAILTO=""`,
-		"GPUBOARD_NVIDIA_SMI=" + h.smi, "GPUBOARD_IDENTITY=" + h.sshd.Key, "GPUBOARD_KNOWN_HOSTS=" + h.sshd.KnownHosts, "GPUBOARD_EVERY=2s",
+		"GPUBOARD_NVIDIA_SMI=" + h.smi, "GPUBOARD_IDENTITY=" + h.sshd.Key, "GPUBOARD_KNOWN_HOSTS=" + h.sshd.KnownHosts,
+		"GPUBOARD_EVERY=2s",
 	}, "\n") + "\n"
 	loop := head + "GPUBOARD_SPOOL=" + filepath.Join(h.dir, "spool-gpu01") + "\n"
 	once := "GPUBOARD_SPOOL=" + filepath.Join(h.dir, "spool-gpu02") + "\n"
@@ -53,9 +55,11 @@ func TestCronExample(t *testing.T) {
 	}
 	install(loop + put(blocks[0], "gpu01") + once + put(blocks[2], "gpu02") + put(blocks[3], "") + put(blocks[4], ""))
 
-	script := fmt.Sprintf("mount --make-rprivate / && mount --bind %s /var/spool/cron/crontabs && mount --bind %s /run && "+
-		"mount --bind %s /etc/cron.d && : > %s && mount --bind %s /etc/crontab && exec %s -f",
-		tabs, run, filepath.Join(h.dir, "empty"), filepath.Join(h.dir, "crontab"), filepath.Join(h.dir, "crontab"), cron)
+	script := fmt.Sprintf(
+		"mount --make-rprivate / && mount --bind %s /var/spool/cron/crontabs && mount --bind %s /run && "+
+			"mount --bind %s /etc/cron.d && : > %s && mount --bind %s /etc/crontab && exec %s -f",
+		tabs, run, filepath.Join(h.dir, "empty"), filepath.Join(h.dir, "crontab"), filepath.Join(h.dir, "crontab"),
+		cron)
 	daemon := exec.Command(unshare, "-m", "/bin/sh", "-c", script)
 	daemon.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	log := &strings.Builder{}
@@ -113,7 +117,8 @@ func cronBlocks(t *testing.T) []string {
 	}
 	var entries []string
 	for line := range strings.Lines(string(data)) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "PATH=") {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") &&
+			!strings.HasPrefix(line, "PATH=") {
 			entries = append(entries, line)
 		}
 	}

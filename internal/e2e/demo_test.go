@@ -31,7 +31,8 @@ type runningDemo struct {
 
 func startDemo(t *testing.T) *runningDemo {
 	t.Helper()
-	d := &runningDemo{t: t, temp: t.TempDir(), Cmd: exec.Command(builtProgram(t), "demo", "--listen", "127.0.0.1:0", "--nvidia-smi", "no-such-program")}
+	d := &runningDemo{t: t, temp: t.TempDir(),
+		Cmd: exec.Command(builtProgram(t), "demo", "--listen", "127.0.0.1:0", "--nvidia-smi", "no-such-program")}
 	d.Env = append(os.Environ(), "TMPDIR="+d.temp, "HOME="+t.TempDir(), "XDG_CACHE_HOME="+d.temp+"/cache")
 	d.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	d.Stderr = &d.stderr
@@ -109,7 +110,8 @@ func TestDemo(t *testing.T) {
 			states[g.State]++
 		}
 	}
-	for _, want := range []string{"free", "booked", "in-use", "busy", "contested", "stuck", "lost", "maintenance", "unknown"} {
+	for _, want := range []string{"free", "booked", "in-use", "busy", "contested", "stuck", "lost", "maintenance",
+		"unknown"} {
 		if states[want] == 0 {
 			t.Errorf("no GPU is %s: %v", want, states)
 		}
@@ -147,7 +149,8 @@ func TestDemo(t *testing.T) {
 		t.Errorf("the booking form is off: %s", text)
 	}
 	for _, name := range []string{"", "about/", "bookings/", "book/", "health.json"} {
-		if text := fetch(t, url+name); strings.Contains(text, "gpuboard-demo-") && strings.Contains(text, filepath.Dir(comments[0])) {
+		if text := fetch(t, url+name); strings.Contains(text, "gpuboard-demo-") &&
+			strings.Contains(text, filepath.Dir(comments[0])) {
 			t.Errorf("%s shows %s", name, filepath.Dir(comments[0]))
 		}
 	}
@@ -171,7 +174,8 @@ func TestDemoFailsAtOnce(t *testing.T) {
 	}
 	defer taken.Close()
 	out, err := exec.Command(builtProgram(t), "demo", "--listen", taken.Addr().String()).CombinedOutput()
-	if err == nil || strings.Contains(string(out), "history") || !strings.Contains(string(out), "choose another address with --listen") {
+	if err == nil || strings.Contains(string(out), "history") ||
+		!strings.Contains(string(out), "choose another address with --listen") {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }
@@ -185,7 +189,8 @@ func TestExamplesWorkInTheDemo(t *testing.T) {
 	d := startDemo(t)
 	s := newSandbox(t, d.Path)
 	s.env = append(s.env, "GPUBOARD_CONFIG="+d.config(), "GPUBOARD_STATE=", "GPUBOARD_TIMEZONE=", "CONSUL_HTTP_ADDR=")
-	cannot := map[string]string{"demo": "it is the one that runs", "register": "no Consul", "deregister": "no Consul", "help": "", "completion": "",
+	cannot := map[string]string{"demo": "it is the one that runs", "register": "no Consul", "deregister": "no Consul",
+		"help": "", "completion": "",
 		"accept": "no host is replayed"}
 	for _, c := range cli.Root().Commands() {
 		if _, not := cannot[c.Name()]; not {

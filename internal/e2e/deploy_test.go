@@ -79,7 +79,8 @@ func TestUnitsAreAccepted(t *testing.T) {
 			most = "45"
 			for _, blind := range []string{"\nPrivateDevices=", "\nProtectProc=", "\nPrivateUsers="} {
 				if strings.Contains(text, blind) {
-					t.Errorf("%s has%s, which hides GPUs or whose processes use them", filepath.Base(unit), strings.TrimSpace(blind))
+					t.Errorf("%s has%s, which hides GPUs or whose processes use them", filepath.Base(unit),
+						strings.TrimSpace(blind))
 				}
 			}
 		}
@@ -98,7 +99,9 @@ func TestDirectoriesAndAccounts(t *testing.T) {
 	sysusers, tmpfiles := need.Program(t, "systemd-sysusers"), need.Program(t, "systemd-tmpfiles")
 	root := t.TempDir()
 	for from, to := range map[string]string{
-		"gpuboard.sysusers": "usr/lib/sysusers.d/gpuboard.conf", "gpuboard.tmpfiles": "usr/lib/tmpfiles.d/gpuboard.conf", "gpuboard-web.tmpfiles": "etc/tmpfiles.d/gpuboard-web.conf",
+		"gpuboard.sysusers":     "usr/lib/sysusers.d/gpuboard.conf",
+		"gpuboard.tmpfiles":     "usr/lib/tmpfiles.d/gpuboard.conf",
+		"gpuboard-web.tmpfiles": "etc/tmpfiles.d/gpuboard-web.conf",
 	} {
 		to = filepath.Join(root, to)
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
@@ -112,21 +115,26 @@ func TestDirectoriesAndAccounts(t *testing.T) {
 	mustRun(t, ".", nil, "sed", "-i", "/data.drop/s/root/gpuboard/g", root+"/etc/tmpfiles.d/gpuboard-web.conf")
 	mustRun(t, ".", nil, sysusers, "--root="+root)
 	mustRun(t, ".", nil, tmpfiles, "--root="+root, "--create")
-	if passwd := mustReadFile(t, root+"/etc/passwd"); !regexp.MustCompile(`(?m)^gpuboard:.*:/var/lib/gpuboard:/usr/sbin/nologin$`).MatchString(passwd) {
+	if passwd := mustReadFile(t,
+		root+"/etc/passwd"); !regexp.MustCompile(
+		`(?m)^gpuboard:.*:/var/lib/gpuboard:/usr/sbin/nologin$`).MatchString(passwd) {
 		t.Errorf("passwd:\n%s", passwd)
 	}
 	if group := mustReadFile(t, root+"/etc/group"); !strings.Contains(group, "gpudrop:") {
 		t.Errorf("group:\n%s", group)
 	}
 	for path, want := range map[string]string{
-		"/var/lib/gpuboard": "drwxr-x---", "/var/lib/gpuboard/state/keys": "drwx------", "/srv/gpuboard/data/drop": "drwxr-xr-x", "/run/gpuboard/site": "drwxr-xr-x", "/srv/gpuboard/bookings": "dgrwxrwxr-x",
+		"/var/lib/gpuboard": "drwxr-x---", "/var/lib/gpuboard/state/keys": "drwx------",
+		"/srv/gpuboard/data/drop": "drwxr-xr-x", "/run/gpuboard/site": "drwxr-xr-x",
+		"/srv/gpuboard/bookings": "dgrwxrwxr-x",
 	} {
 		if info, err := os.Stat(root + path); err != nil || info.Mode().String() != want {
 			t.Errorf("%s: %v, %v, want %s", path, info.Mode(), err, want)
 		}
 	}
 	var drop, data, site syscall.Stat_t
-	for path, s := range map[string]*syscall.Stat_t{"/srv/gpuboard/data/drop": &drop, "/srv/gpuboard/data": &data, "/run/gpuboard/site": &site} {
+	for path, s := range map[string]*syscall.Stat_t{"/srv/gpuboard/data/drop": &drop, "/srv/gpuboard/data": &data,
+		"/run/gpuboard/site": &site} {
 		if err := syscall.Stat(root+path, s); err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +183,8 @@ func TestRelease(t *testing.T) {
 		}
 	}
 	// Another place, and somebody else's habits.
-	elsewhere := append(slices.Clone(env), "DIST="+second, "PACKAGES=deb", "GOFLAGS=-tags=netgo -gcflags=all=-N", "GOAMD64=v3", "TZ=Pacific/Auckland", "LC_ALL=C.UTF-8")
+	elsewhere := append(slices.Clone(env), "DIST="+second, "PACKAGES=deb", "GOFLAGS=-tags=netgo -gcflags=all=-N",
+		"GOAMD64=v3", "TZ=Pacific/Auckland", "LC_ALL=C.UTF-8")
 	if long() {
 		elsewhere = append(elsewhere, "GOCACHE="+t.TempDir()) // nothing that was compiled there either; this takes minutes
 	}
@@ -193,15 +202,19 @@ func TestRelease(t *testing.T) {
 		t.Errorf("built twice:\n%sand\n%s", sums, again)
 	}
 	mustRun(t, second, nil, "sha256sum", "-c", "--ignore-missing", first+"/SHA256SUMS")
-	if program, err := os.ReadFile(first + "/linux-amd64/gpuboard"); err != nil || bytes.Contains(program, []byte(here+"/")) {
+	if program, err := os.ReadFile(first + "/linux-amd64/gpuboard"); err != nil ||
+		bytes.Contains(program, []byte(here+"/")) {
 		t.Errorf("the program holds the path of where it was built, %v", err)
 	}
 
 	t.Run("deb", func(t *testing.T) { installs(t, dpkg, first, next) })
 	t.Run("rpm", func(t *testing.T) {
 		rpm := need.Program(t, "rpm")
-		list := mustRun(t, first, nil, rpm, "-qp", "--nosignature", "--qf", "[%{FILENAMES} %{FILEFLAGS}\n]", "gpuboard-1.2.3-1.x86_64.rpm")
-		for _, want := range []string{"/usr/bin/gpuboard 0", "/etc/gpuboard/gpuboard.yml 17", "/usr/share/man/man1/gpuboard-run.1.gz", "/usr/share/zsh/site-functions/_gpuboard", "/usr/share/doc/gpuboard/gpuboard.cdx.json 0"} {
+		list := mustRun(t, first, nil, rpm, "-qp", "--nosignature", "--qf", "[%{FILENAMES} %{FILEFLAGS}\n]",
+			"gpuboard-1.2.3-1.x86_64.rpm")
+		for _, want := range []string{"/usr/bin/gpuboard 0", "/etc/gpuboard/gpuboard.yml 17",
+			"/usr/share/man/man1/gpuboard-run.1.gz", "/usr/share/zsh/site-functions/_gpuboard",
+			"/usr/share/doc/gpuboard/gpuboard.cdx.json 0"} {
 			if !strings.Contains(list, want) { // 17: config, noreplace
 				t.Errorf("the rpm lacks %q:\n%s", want, list)
 			}
@@ -225,7 +238,10 @@ func installs(t *testing.T, dpkg, dist, next string) {
 	}
 	do := func(args ...string) string {
 		t.Helper()
-		return mustRun(t, dist, nil, dpkg, append([]string{"--root=" + root, "--force-script-chrootless", "--force-architecture", "--log=" + root + "/log"}, args...)...)
+		return mustRun(t, dist, nil, dpkg,
+			append(
+				[]string{"--root=" + root, "--force-script-chrootless", "--force-architecture",
+					"--log=" + root + "/log"}, args...)...)
 	}
 	version := func() string { return mustRun(t, root, []string{"HOME=" + root}, root+"/usr/bin/gpuboard", "version") }
 
@@ -236,10 +252,14 @@ func installs(t *testing.T, dpkg, dist, next string) {
 	if !strings.Contains(mustReadFile(t, root+"/etc/passwd"), "gpuboard:") {
 		t.Error("there is no account")
 	}
-	for _, path := range []string{"/usr/share/man/man1/gpuboard.1.gz", "/usr/share/bash-completion/completions/gpuboard", "/usr/share/zsh/vendor-completions/_gpuboard",
-		"/usr/share/fish/vendor_completions.d/gpuboard.fish", "/usr/lib/systemd/system/gpuboard-node.service", "/var/lib/gpuboard", "/usr/share/doc/gpuboard/gpuboard.cdx.json",
-		"/usr/share/doc/gpuboard/docs/webservers.md", "/usr/share/doc/gpuboard/deploy/nginx/path.conf", "/usr/share/doc/gpuboard/deploy/sshd/limit-drops.sh",
-		"/usr/share/doc/gpuboard/deploy/consul/acl-generator.hcl", "/usr/share/doc/gpuboard/deploy/ansible/tasks/web.yml",
+	for _, path := range []string{"/usr/share/man/man1/gpuboard.1.gz",
+		"/usr/share/bash-completion/completions/gpuboard", "/usr/share/zsh/vendor-completions/_gpuboard",
+		"/usr/share/fish/vendor_completions.d/gpuboard.fish", "/usr/lib/systemd/system/gpuboard-node.service",
+		"/var/lib/gpuboard", "/usr/share/doc/gpuboard/gpuboard.cdx.json",
+		"/usr/share/doc/gpuboard/docs/webservers.md", "/usr/share/doc/gpuboard/deploy/nginx/path.conf",
+		"/usr/share/doc/gpuboard/deploy/sshd/limit-drops.sh",
+		"/usr/share/doc/gpuboard/deploy/consul/acl-generator.hcl",
+		"/usr/share/doc/gpuboard/deploy/ansible/tasks/web.yml",
 		"/usr/share/doc/gpuboard/deploy/pages/gitlab.yml"} {
 		if _, err := os.Stat(root + path); err != nil {
 			t.Error(err)
@@ -249,7 +269,8 @@ func installs(t *testing.T, dpkg, dist, next string) {
 		t.Errorf("enabled without being asked: %v", enabled)
 	}
 	// Its configuration is understood by the program that it comes with.
-	c := exec.Command(root+"/usr/bin/gpuboard", "doctor", "web", "--config", root+"/etc/gpuboard/gpuboard.yml", "--json")
+	c := exec.Command(root+"/usr/bin/gpuboard", "doctor", "web", "--config", root+"/etc/gpuboard/gpuboard.yml",
+		"--json")
 	if out, _ := c.Output(); c.ProcessState.ExitCode() != 3 || !strings.Contains(string(out), `"config:ok"`) {
 		t.Errorf("doctor with the packaged configuration: exit %d\n%s", c.ProcessState.ExitCode(), out)
 	}
@@ -276,7 +297,9 @@ func installs(t *testing.T, dpkg, dist, next string) {
 	if _, err := os.Stat(root + "/usr/bin/gpuboard"); err == nil {
 		t.Error("removed, and still there")
 	}
-	if said := do("--purge", "gpuboard"); !regexp.MustCompile(`private keys:.* /var/lib/gpuboard\n.*rm -r.* /var/lib/gpuboard;`).MatchString(said) {
+	if said := do("--purge",
+		"gpuboard"); !regexp.MustCompile(
+		`private keys:.* /var/lib/gpuboard\n.*rm -r.* /var/lib/gpuboard;`).MatchString(said) {
 		t.Errorf("the purge does not say what it keeps:\n%s", said)
 	}
 	for path, want := range map[string]bool{config: false, root + "/var/lib/gpuboard/kept": true} {
@@ -317,7 +340,8 @@ func TestPagesRecipes(t *testing.T) {
 		file, script, cache, published string
 		masked                         bool
 	}{
-		{"github.yml", "$.jobs.board.steps[*].run", "$.jobs.board.steps[1].with.path", "$.jobs.board.steps[5].with.path", true},
+		{"github.yml", "$.jobs.board.steps[*].run", "$.jobs.board.steps[1].with.path",
+			"$.jobs.board.steps[5].with.path", true},
 		{"gitlab.yml", "$.pages.script[*]", "$.pages.cache.paths[*]", "$.pages.artifacts.paths[*]", false},
 	} {
 		t.Run(recipe.file, func(t *testing.T) {
@@ -327,7 +351,8 @@ func TestPagesRecipes(t *testing.T) {
 					t.Errorf("nobody is told what %s is", word)
 				}
 			}
-			text = strings.NewReplacer("BUCKET_NAME", "lab-gpu", "PROGRAM_URL", releases.URL+"/"+filepath.Base(program)).Replace(text)
+			text = strings.NewReplacer("BUCKET_NAME", "lab-gpu", "PROGRAM_URL",
+				releases.URL+"/"+filepath.Base(program)).Replace(text)
 			at := func(path string) (values []string) {
 				t.Helper()
 				where, err := yaml.PathString(path)
@@ -354,7 +379,8 @@ func TestPagesRecipes(t *testing.T) {
 			git := func(args ...string) {
 				t.Helper()
 				mustRun(t, origin, []string{"HOME=" + node}, "git",
-					append([]string{"-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "safe.directory=*"}, args...)...)
+					append([]string{"-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "safe.directory=*"},
+						args...)...)
 			}
 			git("init", "-q")
 			for run, comments := range []string{"{}", `{"gpu01": {"3": {"name": "eva", "date": "2099-01-01 12:00"}}}`} {
@@ -387,7 +413,8 @@ func TestPagesRecipes(t *testing.T) {
 				if booked := b.Hosts[0].GPUs[3].State == "booked"; booked != (run == 1) {
 					t.Errorf("run %d: GPU 3 is %s", run, b.Hosts[0].GPUs[3].State)
 				}
-				if page := mustReadFile(t, published+"/index.html"); run == 1 && strings.Contains(page, "eva") == recipe.masked {
+				if page := mustReadFile(t, published+"/index.html"); run == 1 &&
+					strings.Contains(page, "eva") == recipe.masked {
 					t.Errorf("the page is masked: %v", recipe.masked)
 				}
 			}

@@ -43,8 +43,10 @@ func TestAPIExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := map[string]string{
-		"board": "api/v1/board.json", "free": "api/v1/free.json", "hosts": "api/v1/hosts.json", "users": "api/v1/users.json",
-		"bookings": "api/v1/bookings.json", "summary": "api/v1/summary.json", "sites": "api/v1/sites.json", "host": "api/v1/hosts/atlas.json", "health": "health.json",
+		"board": "api/v1/board.json", "free": "api/v1/free.json", "hosts": "api/v1/hosts.json",
+		"users":    "api/v1/users.json",
+		"bookings": "api/v1/bookings.json", "summary": "api/v1/summary.json", "sites": "api/v1/sites.json",
+		"host": "api/v1/hosts/atlas.json", "health": "health.json",
 		"history-users": "api/v1/history/users.json", "history-hosts": "api/v1/history/hosts.json",
 		"history-fleet": "api/v1/history/fleet.json", "history-host": "api/v1/hosts/atlas/history.json",
 	}
@@ -53,7 +55,8 @@ func TestAPIExamples(t *testing.T) {
 		t.Fatalf("schemas %q (%v)", schemas, err)
 	}
 	for name, file := range files {
-		if errs := jsonschema.Check([]byte(s.file("api/v1/schema/"+name+".json")), []byte(s.file(file))); len(errs) > 0 {
+		if errs := jsonschema.Check([]byte(s.file("api/v1/schema/"+name+".json")),
+			[]byte(s.file(file))); len(errs) > 0 {
 			t.Errorf("%s does not fit its own schema: %q", file, errs)
 		}
 	}
@@ -127,8 +130,10 @@ func TestAPIFieldsAreDocumented(t *testing.T) {
 
 // speaking are the fields whose names say what they are.
 var speaking = []string{
-	"addrs", "by_host_state", "by_state", "comment", "compute_instance_id", "cores", "driver_version", "gpu_instance_id", "kernel",
-	"load1", "load5", "load15", "memory_free_mib", "memory_total_mib", "memory_used_mib", "mount", "os", "path", "pci_bus_id",
+	"addrs", "by_host_state", "by_state", "comment", "compute_instance_id", "cores", "driver_version",
+	"gpu_instance_id", "kernel",
+	"load1", "load5", "load15", "memory_free_mib", "memory_total_mib", "memory_used_mib", "mount", "os", "path",
+	"pci_bus_id",
 	"pid", "short_name", "slices_by_state", "started_at", "total_mib", "uptime_seconds", "used_memory_mib", "used_mib",
 	"utilization_percent", "uuid",
 }
@@ -165,7 +170,8 @@ func TestAPIFilesAreDocumented(t *testing.T) {
 	}
 	var files []string
 	err := filepath.WalkDir(s.dir, func(name string, d fs.DirEntry, err error) error {
-		if rel, _ := filepath.Rel(s.dir, name); err == nil && !d.IsDir() && !forPeople.MatchString(filepath.ToSlash(rel)) {
+		if rel, _ := filepath.Rel(s.dir, name); err == nil && !d.IsDir() &&
+			!forPeople.MatchString(filepath.ToSlash(rel)) {
 			files = append(files, filepath.ToSlash(rel))
 		}
 		return err
@@ -180,7 +186,8 @@ func TestAPIFilesAreDocumented(t *testing.T) {
 	cells := strings.Join(regexp.MustCompile("(?m)^\\| `[^|]+` \\|").FindAllString(table, -1), "\n")
 	for _, code := range docCode.FindAllString(cells, -1) {
 		name := strings.Trim(code, "`")
-		one := regexp.MustCompile("^" + regexp.MustCompile(`<[a-z]+>`).ReplaceAllString(regexp.QuoteMeta(name), `[^/]+`) + "$")
+		one := regexp.MustCompile(
+			"^" + regexp.MustCompile(`<[a-z]+>`).ReplaceAllString(regexp.QuoteMeta(name), `[^/]+`) + "$")
 		there := false
 		for _, file := range files {
 			if one.MatchString(file) {

@@ -18,7 +18,8 @@ import (
 
 // noCommand is the first line of code that is not to be typed: parts of files,
 // and what programs print.
-var noCommand = regexp.MustCompile(`^(\{|timezone: |--free: |include |Include |import |server\.modules |Markdown  |adal, |@vision: |consul:|hosts:|short_names:|pull:|gpuboard: |//|gpu01:0 booked|data: |Match |data/|node  |login,mail|to: s3|drops: s3|publish_to: |discord  )`)
+var noCommand = regexp.MustCompile(
+	`^(\{|timezone: |--free: |include |Include |import |server\.modules |Markdown  |adal, |@vision: |consul:|hosts:|short_names:|pull:|gpuboard: |//|gpu01:0 booked|data: |Match |data/|node  |login,mail|to: s3|drops: s3|publish_to: |discord  )`)
 
 // A manual is what a page takes for granted, and who else runs its commands.
 type manual struct {
@@ -82,12 +83,15 @@ func manuals() map[string]manual {
 				s.write("work/hosts.txt", "gpu01\n")
 			case strings.Contains(command, "/etc/gpuboard/users"):
 				s.typed("htpasswd -cB /etc/gpuboard/users eva")
-			case strings.HasPrefix(command, "gpuboard publish --to sftp"), strings.HasPrefix(command, "gpuboard check"), strings.HasPrefix(command, "gpuboard run --to sftp"):
+			case strings.HasPrefix(command, "gpuboard publish --to sftp"), strings.HasPrefix(command,
+				"gpuboard check"), strings.HasPrefix(command, "gpuboard run --to sftp"):
 				s.must(os.MkdirAll(s.path("srv/gpuboard/data/drop/gpu01/in"), 0o755))
 			case strings.HasPrefix(command, "gpuboard notify"):
 				s.hook()
-			case strings.HasPrefix(command, "gpuboard release atlas"), strings.HasPrefix(command, "gpuboard extend atlas"):
-				s.write("srv/gpuboard/data/comments.json", `{"atlas": {"0": {"name": "mira", "date": "2099-01-01 12:00"}}}`)
+			case strings.HasPrefix(command, "gpuboard release atlas"), strings.HasPrefix(command,
+				"gpuboard extend atlas"):
+				s.write("srv/gpuboard/data/comments.json",
+					`{"atlas": {"0": {"name": "mira", "date": "2099-01-01 12:00"}}}`)
 			case strings.HasPrefix(command, "gpuboard release gpu01"):
 				s.write("srv/gpuboard/data/comments.json", oneBooking)
 				s.typed("gpuboard book gpu01:0,1 --for 1h")
@@ -138,20 +142,22 @@ func manuals() map[string]manual {
 				s.must(os.RemoveAll(s.path("work/inventory")))
 			}
 		}},
-		"README.md": {setup: func(s *sandbox) { s.env = append(s.env, "GPUBOARD_STATE=") }, before: func(s *sandbox, command string) {
-			switch {
-			case strings.HasPrefix(command, "gpuboard check"): // "type the command"
-				s.typed(knownHostsCommand.FindString(s.said["gpuboard receive"]))
-				s.env = append(s.env, "GPUBOARD_KNOWN_HOSTS="+s.path("home/.ssh/known_hosts"), "GPUBOARD_IDENTITY=")
-			case strings.HasPrefix(command, "gpuboard book"):
-				s.pushed("home/board/data/drop/gpu01")
-			}
-		}, after: func(s *sandbox) {
-			s.showsIn("home/board/site", "gpu01")
-			if board := s.logged(s.path("home/board/site/api/v1/board.json")); !strings.Contains(string(board), `"name": "eva"`) && !strings.Contains(string(board), `"name":"eva"`) {
-				s.t.Error("the board does not show the booking")
-			}
-		}},
+		"README.md": {setup: func(s *sandbox) { s.env = append(s.env, "GPUBOARD_STATE=") },
+			before: func(s *sandbox, command string) {
+				switch {
+				case strings.HasPrefix(command, "gpuboard check"): // "type the command"
+					s.typed(knownHostsCommand.FindString(s.said["gpuboard receive"]))
+					s.env = append(s.env, "GPUBOARD_KNOWN_HOSTS="+s.path("home/.ssh/known_hosts"), "GPUBOARD_IDENTITY=")
+				case strings.HasPrefix(command, "gpuboard book"):
+					s.pushed("home/board/data/drop/gpu01")
+				}
+			}, after: func(s *sandbox) {
+				s.showsIn("home/board/site", "gpu01")
+				if board := s.logged(s.path("home/board/site/api/v1/board.json")); !strings.Contains(string(board),
+					`"name": "eva"`) && !strings.Contains(string(board), `"name":"eva"`) {
+					s.t.Error("the board does not show the booking")
+				}
+			}},
 	}
 }
 
@@ -184,7 +190,8 @@ func reasons() [][2]string {
 		{"gpuboard register", "TestRealConsul does it; there is no Consul here"},
 		{"gpu-check.sh", "it is the older board's own"},
 		{"install -m 644 gpu01.pub /var/lib/gpuboard", "the package makes that directory: TestDirectoriesAndAccounts"},
-		{"gpuboard init node /etc/gpuboard --host gpu01 --to sftp://gpu01@WEBHOST", "the same with another address is typed below it"},
+		{"gpuboard init node /etc/gpuboard --host gpu01 --to sftp://gpu01@WEBHOST",
+			"the same with another address is typed below it"},
 		{"/etc/tmpfiles.d/gpuboard-web.conf", "TestDirectoriesAndAccounts makes this change and has systemd read it"},
 		{"bench/against.sh", "it measures two commits for minutes"},
 		{"go -C bench run", "it measures everything for minutes"},
@@ -197,15 +204,18 @@ func reasons() [][2]string {
 // servers do.
 func olderBoards(s *sandbox) {
 	older := http.NewServeMux()
-	for path, file := range map[string]string{"/states/": "states.json", "/get-status": "get-status.json", "/cluster_status": "cluster_status.json"} {
+	for path, file := range map[string]string{"/states/": "states.json", "/get-status": "get-status.json",
+		"/cluster_status": "cluster_status.json"} {
 		older.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 			http.ServeFile(w, r, "internal/cli/testdata/older/"+file)
 		})
 	}
 	w := httptest.NewServer(older)
 	s.t.Cleanup(w.Close)
-	s.byHand = append(s.byHand, "http://OLDBOARD:8080", w.URL, "http://OLDBOARD:7070", w.URL, "http://OLDBOARD:1080", w.URL)
-	for name, to := range map[string]string{"hosts.txt": "hosts.txt", "config.yml": "config.yml", "inventory": "ansible-install/hosts"} {
+	s.byHand = append(s.byHand, "http://OLDBOARD:8080", w.URL, "http://OLDBOARD:7070", w.URL, "http://OLDBOARD:1080",
+		w.URL)
+	for name, to := range map[string]string{"hosts.txt": "hosts.txt", "config.yml": "config.yml",
+		"inventory": "ansible-install/hosts"} {
 		data, err := os.ReadFile("internal/cli/testdata/older/" + name)
 		s.must(err)
 		s.write("work/"+to, string(data))
@@ -221,7 +231,11 @@ func (s *sandbox) hook() {
 	config, err := os.ReadFile(file)
 	s.must(err)
 	if !strings.Contains(string(config), "notify:") {
-		s.must(os.WriteFile(file, append(config, []byte("notify:\n  - name: lights\n    command: ["+s.path("bin/lights")+", --room, \"12\"]\n")...), 0o644))
+		s.must(
+			os.WriteFile(file,
+				append(config,
+					[]byte("notify:\n  - name: lights\n    command: ["+s.path("bin/lights")+", --room, \"12\"]\n")...),
+				0o644))
 	}
 }
 
@@ -234,7 +248,8 @@ func phpBoard(s *sandbox) {
 // same, with its time, from the line for those who log in.
 func tmuxLine(s *sandbox) {
 	program := need.Program(s.t, "tmux")
-	lines := regexp.MustCompile("(?ms)^```tmux\n(.*?)^```$").FindStringSubmatch(mustReadFile(s.t, "docs/finding-gpus.md"))
+	lines := regexp.MustCompile(
+		"(?ms)^```tmux\n(.*?)^```$").FindStringSubmatch(mustReadFile(s.t, "docs/finding-gpus.md"))
 	if lines == nil {
 		s.t.Fatal("docs/finding-gpus.md has no lines for tmux")
 	}
@@ -242,7 +257,9 @@ func tmuxLine(s *sandbox) {
 	s.env = append(s.env, "TERM=xterm")
 	// A tmux within another one, which shows its screen.
 	outer, inner := program+" -S "+s.path("outer"), program+" -S "+s.path("inner")
-	s.typed(outer + " -f /dev/null new-session -d -x 160 -y 8 'env -u TMUX " + inner + " -f " + s.path("home/.tmux.conf") + " new-session sleep\\ 600'")
+	s.typed(
+		outer + " -f /dev/null new-session -d -x 160 -y 8 'env -u TMUX " + inner + " -f " + s.path("home/.tmux.conf") +
+			" new-session sleep\\ 600'")
 	s.t.Cleanup(func() { s.shell(inner + " kill-server; " + outer + " kill-server") })
 	free := regexp.MustCompile(`\b\d+ of \d+ GPUs free: `)
 	for deadline := time.Now().Add(need.Patience); ; time.Sleep(100 * time.Millisecond) { // it runs beside tmux

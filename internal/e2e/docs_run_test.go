@@ -95,10 +95,12 @@ type sandbox struct {
 
 func newSandbox(t *testing.T, program string) *sandbox {
 	t.Helper()
-	s := &sandbox{t: t, dir: t.TempDir(), program: program, ports: map[string]string{}, running: map[string]*exec.Cmd{}, said: map[string]string{}}
+	s := &sandbox{t: t, dir: t.TempDir(), program: program, ports: map[string]string{}, running: map[string]*exec.Cmd{},
+		said: map[string]string{}}
 	repo, err := filepath.Abs(".")
 	s.must(err)
-	for _, dir := range []string{"bin", "home/.ssh", "work", "etc/gpuboard", "srv", "var/lib", "var/www/html/data", "usr/local/bin", "etc/nginx", "etc/apache2", "etc/caddy", "etc/lighttpd"} {
+	for _, dir := range []string{"bin", "home/.ssh", "work", "etc/gpuboard", "srv", "var/lib", "var/www/html/data",
+		"usr/local/bin", "etc/nginx", "etc/apache2", "etc/caddy", "etc/lighttpd"} {
 		s.must(os.MkdirAll(s.path(dir), 0o755))
 	}
 	s.must(os.Symlink(program, s.path("bin/gpuboard")))
@@ -108,18 +110,25 @@ func newSandbox(t *testing.T, program string) *sandbox {
 	s.must(os.Symlink(program, s.path("work/gpuboard")))
 	capture := filepath.Join(repo, "collector/nvidiasmi/testdata/idle-8x-a100-550.xml")
 	// The second node has cards of its own.
-	s.shim("nvidia-smi", `case "$GPUBOARD_SPOOL" in *-gpu02) exec sed s/GPU-0/GPU-2/ `+capture+`;; esac; exec cat `+capture)
+	s.shim("nvidia-smi",
+		`case "$GPUBOARD_SPOOL" in *-gpu02) exec sed s/GPU-0/GPU-2/ `+capture+`;; esac; exec cat `+capture)
 	s.shim("sudo", `[ "$1" = -u ] && shift 2; exec "$@"`)
-	s.shim("crontab", `case $1 in -l) cat $HOME/crontab 2>/dev/null;; -e) exec ${EDITOR:-true} $HOME/crontab;; -) cat > $HOME/crontab;; *) exit 2;; esac`)
+	s.shim("crontab",
+		`case $1 in -l) cat $HOME/crontab 2>/dev/null;; -e) exec ${EDITOR:-true} $HOME/crontab;; -) cat > $HOME/crontab;; *) exit 2;; esac`)
 	s.shim("python", `[ -n "$CUDA_VISIBLE_DEVICES" ] || { echo "no GPU was handed in" >&2; exit 9; }`)
 	s.shim("ssh", `[ "$1" = -G ] && exec /usr/bin/ssh "$@"; exit 0`)
 	s.shim("htpasswd", `exec /usr/bin/htpasswd -b "$@" secret`)
 	// A person is asked for a password, and for whom the name stands.
-	s.shim("curl", `for a; do case $a in eva|mira) a=$a:secret;; esac; set -- "$@" "$a"; shift; done; exec /usr/bin/curl -fsS "$@"`)
-	s.sshd = sshtest.Start(t, sshtest.Options{Command: sshtest.LockedDown, Dir: s.path("srv/gpuboard/data/drop/gpu01/in")})
-	s.env = append(os.Environ(), "PATH="+s.path("bin")+":"+os.Getenv("PATH"), "HOME="+s.path("home"), "TMPDIR="+t.TempDir(), "USER=eva", "EDITOR=true",
-		"GPUBOARD_IDENTITY="+s.sshd.Key, "GPUBOARD_KNOWN_HOSTS="+s.sshd.KnownHosts, "GPUBOARD_SPOOL="+s.path("var/lib/gpuboard/spool"), "GPUBOARD_STATE="+s.path("srv/gpuboard/state"),
-		"GPUBOARD_BOOKING_NAME=eva", "GPUBOARD_TIMEZONE=Europe/Paris", "GPUBOARD_EVERY=2s", "XDG_STATE_HOME="+s.path("home/state"), "CONSUL_HTTP_ADDR=127.0.0.1:1")
+	s.shim("curl",
+		`for a; do case $a in eva|mira) a=$a:secret;; esac; set -- "$@" "$a"; shift; done; exec /usr/bin/curl -fsS "$@"`)
+	s.sshd = sshtest.Start(t,
+		sshtest.Options{Command: sshtest.LockedDown, Dir: s.path("srv/gpuboard/data/drop/gpu01/in")})
+	s.env = append(os.Environ(), "PATH="+s.path("bin")+":"+os.Getenv("PATH"), "HOME="+s.path("home"),
+		"TMPDIR="+t.TempDir(), "USER=eva", "EDITOR=true",
+		"GPUBOARD_IDENTITY="+s.sshd.Key, "GPUBOARD_KNOWN_HOSTS="+s.sshd.KnownHosts,
+		"GPUBOARD_SPOOL="+s.path("var/lib/gpuboard/spool"), "GPUBOARD_STATE="+s.path("srv/gpuboard/state"),
+		"GPUBOARD_BOOKING_NAME=eva", "GPUBOARD_TIMEZONE=Europe/Paris", "GPUBOARD_EVERY=2s",
+		"XDG_STATE_HOME="+s.path("home/state"), "CONSUL_HTTP_ADDR=127.0.0.1:1")
 	t.Cleanup(func() {
 		// A loop has a session of its own, and gpuboard check kill needs a configuration that
 		// may be gone.
@@ -157,11 +166,15 @@ func (s *sandbox) shim(name, script string) {
 func (s *sandbox) board() {
 	s.t.Helper()
 	s.write("srv/gpuboard/data/comments.json", oneBooking)
-	s.write("etc/gpuboard/gpuboard.yml", "host: gpu01\ndata: "+s.path("srv/gpuboard/data")+"\nsite: "+s.path("srv/gpuboard/site")+"\nstate: "+s.path("srv/gpuboard/state")+"\n")
+	s.write("etc/gpuboard/gpuboard.yml",
+		"host: gpu01\ndata: "+s.path("srv/gpuboard/data")+"\nsite: "+s.path("srv/gpuboard/site")+"\nstate: "+
+			s.path("srv/gpuboard/state")+"\n")
 	s.env = append(s.env, "GPUBOARD_CONFIG="+s.path("etc/gpuboard/gpuboard.yml"))
 	for _, host := range []string{"gpu02", "gpu01"} {
 		s.typed("GPUBOARD_SPOOL=/var/lib/gpuboard/spool-" + host + " gpuboard collect --host " + host)
-		s.typed("GPUBOARD_SPOOL=/var/lib/gpuboard/spool-" + host + " gpuboard publish --host " + host + " --to file:///srv/gpuboard/data")
+		s.typed(
+			"GPUBOARD_SPOOL=/var/lib/gpuboard/spool-" + host + " gpuboard publish --host " + host +
+				" --to file:///srv/gpuboard/data")
 	}
 	s.typed("gpuboard collect")
 	s.typed("gpuboard generate")
@@ -185,7 +198,8 @@ var (
 func (s *sandbox) here(command string) string {
 	command = strings.NewReplacer(s.byHand...).Replace(command)
 	command = shownPath.ReplaceAllString(command, "${1}"+s.dir+"/$2/")
-	command = shownDrop.ReplaceAllString(command, fmt.Sprintf("sftp://%s@%s%s", s.sshd.User, s.sshd.Addr, s.path("srv/gpuboard/data/drop/gpu01/in")))
+	command = shownDrop.ReplaceAllString(command,
+		fmt.Sprintf("sftp://%s@%s%s", s.sshd.User, s.sshd.Addr, s.path("srv/gpuboard/data/drop/gpu01/in")))
 	command = shownSite.ReplaceAllString(command, s.site)
 	command = shownPort.ReplaceAllStringFunc(command, func(m string) string {
 		before, port, _ := strings.Cut(m, ":")
@@ -276,7 +290,8 @@ func (s *sandbox) start(command string) {
 		_ = old.Process.Kill()
 		_ = old.Wait()
 	}
-	c := s.command(context.Background(), regexp.MustCompile(`gpuboard (serve|receive|run|generate)`).ReplaceAllString(script, "exec gpuboard $1"))
+	c := s.command(context.Background(),
+		regexp.MustCompile(`gpuboard (serve|receive|run|generate)`).ReplaceAllString(script, "exec gpuboard $1"))
 	out, err := os.Create(log)
 	s.must(err)
 	defer out.Close()
@@ -311,9 +326,11 @@ func (s *sandbox) logged(path string) []byte {
 // pushed waits for a node's first push, which its loop makes beside us.
 func (s *sandbox) pushed(drop string) {
 	s.t.Helper()
-	for deadline := time.Now().Add(need.Patience); !exists(s.path(drop + "/latest.json.gz")); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(
+		need.Patience); !exists(s.path(drop + "/latest.json.gz")); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			s.t.Fatalf("nothing came to %s in a minute and a half; the loop says\n%s", drop, s.logged(s.path("var/lib/gpuboard/spool/run.log")))
+			s.t.Fatalf("nothing came to %s in a minute and a half; the loop says\n%s", drop,
+				s.logged(s.path("var/lib/gpuboard/spool/run.log")))
 		}
 	}
 }
@@ -401,7 +418,8 @@ func commandsOf(t *testing.T, page string, block []string) []string {
 		case here != nil:
 			until = here[1]
 		}
-		if until == "" && !strings.HasSuffix(command, "\\") && !strings.HasSuffix(command, "|") && !strings.HasSuffix(command, "&&") {
+		if until == "" && !strings.HasSuffix(command, "\\") && !strings.HasSuffix(command, "|") &&
+			!strings.HasSuffix(command, "&&") {
 			all = append(all, strings.TrimSuffix(open, "\n"))
 			open = ""
 		}
@@ -413,8 +431,9 @@ func commandsOf(t *testing.T, page string, block []string) []string {
 }
 
 var (
-	startsCommand = regexp.MustCompile(`^(([A-Za-z_]+=(\$\(.*\)|\S*) )+|[a-z]+=\$\(|\()?(gpuboard|go|cd|mkdir|mv|rm|echo|cat|cp|sed|sudo|flock|tar|ssh-keygen|curl|htpasswd|caddy|tail|journalctl|crontab|consul|ansible-[a-z]+|export|umask|secret\(\)|deploy/\S+|bench/\S+|\./check\.sh|\./gpuboard|/SCRIPT\S+|python)( |$)`)
-	hereDocument  = regexp.MustCompile(`<<'?([A-Z]+)'?$`)
+	startsCommand = regexp.MustCompile(
+		`^(([A-Za-z_]+=(\$\(.*\)|\S*) )+|[a-z]+=\$\(|\()?(gpuboard|go|cd|mkdir|mv|rm|echo|cat|cp|sed|sudo|flock|tar|ssh-keygen|curl|htpasswd|caddy|tail|journalctl|crontab|consul|ansible-[a-z]+|export|umask|secret\(\)|deploy/\S+|bench/\S+|\./check\.sh|\./gpuboard|/SCRIPT\S+|python)( |$)`)
+	hereDocument = regexp.MustCompile(`<<'?([A-Z]+)'?$`)
 	// synopsis is how the reference says that a command is typed: it has a placeholder.
 	synopsis = regexp.MustCompile(` \[(flags|command)\]$`)
 )

@@ -72,7 +72,9 @@ func shownCommands(t *testing.T) []shownCommand {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all = append(all, inText("cron.example", regexp.MustCompile(`(?m)^[0-9*/]+( [0-9*/]+){4} `).ReplaceAllString(string(data), ""))...)
+	all = append(all,
+		inText("cron.example",
+			regexp.MustCompile(`(?m)^[0-9*/]+( [0-9*/]+){4} `).ReplaceAllString(string(data), ""))...)
 	var examples func(c *cobra.Command)
 	examples = func(c *cobra.Command) {
 		all = append(all, inText("help of "+c.Name(), c.Example)...)
@@ -131,7 +133,8 @@ func inText(where, text string) []shownCommand {
 				continue
 			}
 			words = words[1:]
-			if slices.ContainsFunc(words, func(w string) bool { return strings.ContainsAny(w, "[]…") || strings.Contains(w, "|") }) {
+			if slices.ContainsFunc(words,
+				func(w string) bool { return strings.ContainsAny(w, "[]…") || strings.Contains(w, "|") }) {
 				continue // the form of a command, and no command
 			}
 			if placeholder.MatchString(words[0]) {

@@ -31,7 +31,8 @@ func TestLimitDrops(t *testing.T) {
 	if err := os.WriteFile(latest, []byte("news"), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Chown(in, 12345, 54321), os.Chown(latest, 12345, 54321), os.Chmod(in, 0o770|os.ModeSetgid)); err != nil {
+	if err := errors.Join(os.Chown(in, 12345, 54321), os.Chown(latest, 12345, 54321),
+		os.Chmod(in, 0o770|os.ModeSetgid)); err != nil {
 		t.Fatal(err)
 	}
 	fstab := filepath.Join(root, "fstab")
@@ -71,7 +72,8 @@ func TestLimitDrops(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if stat := info.Sys().(*syscall.Stat_t); stat.Uid != 12345 || stat.Gid != 54321 || info.Mode().String() != want {
+		if stat := info.Sys().(*syscall.Stat_t); stat.Uid != 12345 || stat.Gid != 54321 ||
+			info.Mode().String() != want {
 			t.Errorf("%s is %s of %d:%d, want %s", path, info.Mode(), stat.Uid, stat.Gid, want)
 		}
 	}
@@ -79,7 +81,8 @@ func TestLimitDrops(t *testing.T) {
 		t.Errorf("the drop holds %v", names)
 	}
 	image := filepath.Join(root, "images", strings.ReplaceAll(in[1:], "/", "-")+".ext4")
-	if got, want := mustReadFile(t, fstab), fmt.Sprintf("%s %s ext4 loop,nodev,nosuid,noexec,nofail 0 2\n", image, in); got != want {
+	if got, want := mustReadFile(t, fstab), fmt.Sprintf("%s %s ext4 loop,nodev,nosuid,noexec,nofail 0 2\n", image,
+		in); got != want {
 		t.Errorf("fstab:\n%swant\n%s", got, want)
 	}
 	if out, err := run(in, "32M", "700"); err == nil || !strings.Contains(out, "has a file system of its own already") {

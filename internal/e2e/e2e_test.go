@@ -61,7 +61,8 @@ func TestWholeProduct(t *testing.T) {
 	if len(b.Hosts[0].GPUs) != 2 || b.Hosts[0].GPUs[1].State != "lost" {
 		t.Errorf("GPU 1 %+v, want lost", b.Hosts[0].GPUs)
 	}
-	if gpu.State != "in-use" || len(gpu.Processes) == 0 || gpu.Processes[0].User != h.user || gpu.Processes[0].PID != h.job || gpu.Processes[0].Program != "train.py" {
+	if gpu.State != "in-use" || len(gpu.Processes) == 0 || gpu.Processes[0].User != h.user ||
+		gpu.Processes[0].PID != h.job || gpu.Processes[0].Program != "train.py" {
 		t.Fatalf("GPU 0 %+v, want in-use by %s's train.py, pid %d", gpu, h.user, h.job)
 	}
 
@@ -84,7 +85,8 @@ func TestWholeProduct(t *testing.T) {
 	}
 
 	// A booking by hand is on the page of the next generation.
-	h.write("data/comments.json", `{ "gpu01": { "0": {"name": "someone-else", "date": "2099-01-01 12:00"}, "1": {"name": "eva", "date": "2099-02-03 18:00", "comment": "camera ready"} } }`)
+	h.write("data/comments.json",
+		`{ "gpu01": { "0": {"name": "someone-else", "date": "2099-01-01 12:00"}, "1": {"name": "eva", "date": "2099-02-03 18:00", "comment": "camera ready"} } }`)
 	h.run(3, h.generate()...)
 	page.Open(site + "/")
 	state := "contested"
@@ -103,7 +105,8 @@ func TestWholeProduct(t *testing.T) {
 		t.Fatalf("check kill said %q", out)
 	}
 	h.run(3, h.generate("--now", time.Now().Add(5*time.Minute).UTC().Format(time.RFC3339))...)
-	if b := h.board(); b.Hosts[0].State != "stale" || b.Hosts[0].GPUs[0].State != "unknown" || b.Hosts[0].GPUs[0].MemoryUsed != nil {
+	if b := h.board(); b.Hosts[0].State != "stale" || b.Hosts[0].GPUs[0].State != "unknown" ||
+		b.Hosts[0].GPUs[0].MemoryUsed != nil {
 		t.Errorf("five minutes after its death: %+v", b.Hosts[0])
 	}
 	page.Open(site + "/")

@@ -29,7 +29,8 @@ func bookings(t testing.TB, when, file string) []string {
 		t.Errorf("%s: %v", when, err)
 		return nil
 	}
-	if len(data) < len(people) || !strings.Contains(string(data), "/* keep */") || !strings.HasPrefix(string(data), "{ // our bookings") {
+	if len(data) < len(people) || !strings.Contains(string(data), "/* keep */") ||
+		!strings.HasPrefix(string(data), "{ // our bookings") {
 		t.Errorf("%s: comments.json is %q", when, data)
 	}
 	cal := booking.Parse(filepath.Base(file), data, booking.Zone{Location: time.UTC}, booking.Options{})
@@ -54,7 +55,9 @@ func makingABooking(t *testing.T, program, dir string, choose func(faulttest.Cal
 		t.Fatal(err)
 	}
 	args := func(gpu, name string) []string {
-		return append([]string{"book", "atlas:" + gpu, "--until", "2099-02-02 12:00", "--name", name, "--timezone", "UTC"}, where...)
+		return append(
+			[]string{"book", "atlas:" + gpu, "--until", "2099-02-02 12:00", "--name", name, "--timezone", "UTC"},
+			where...)
 	}
 	before := bookings(t, "before", file)
 	s := faulttest.Scene{Dir: dir, Program: program, Args: args("0", "eva"), Choose: choose}
@@ -70,7 +73,8 @@ func makingABooking(t *testing.T, program, dir string, choose func(faulttest.Cal
 		if r.Exit == 75 && made || r.Exit == 3 && !made {
 			t.Errorf("%s: exit %d, and the bookings are %q: %s", said, r.Exit, now, r.Said)
 		}
-		if (r.Exit == 0 || r.Exit == 3) && !strings.Contains(r.Said, "booked for eva") && strings.HasPrefix(r.Hit.On, "/") {
+		if (r.Exit == 0 || r.Exit == 3) && !strings.Contains(r.Said, "booked for eva") &&
+			strings.HasPrefix(r.Hit.On, "/") {
 			t.Errorf("%s: exit 0, and said %q", said, r.Said)
 		}
 		if code, out := ran(t, program, args("2", "kim")...); code != 0 {
@@ -150,17 +154,21 @@ func TestOrderOfABookingsSystemCalls(t *testing.T) {
 				written = i
 			}
 		}
-		synced := find(written, func(c string) bool { return strings.HasPrefix(c, "fsync ") && strings.Contains(c, content) })
-		dirSynced := find(placed, func(c string) bool { return c == "fsync "+filepath.Dir(file) || c == "fsync "+filepath.Dir(file)+"/" })
+		synced := find(written,
+			func(c string) bool { return strings.HasPrefix(c, "fsync ") && strings.Contains(c, content) })
+		dirSynced := find(placed,
+			func(c string) bool { return c == "fsync "+filepath.Dir(file) || c == "fsync "+filepath.Dir(file)+"/" })
 		if written < 0 || synced < written || placed < synced || dirSynced < placed {
-			t.Errorf("from %d bytes: written %d, synced %d, named %d, directory synced %d in\n%v", len(before), written, synced, placed, dirSynced, r.Calls)
+			t.Errorf("from %d bytes: written %d, synced %d, named %d, directory synced %d in\n%v", len(before), written,
+				synced, placed, dirSynced, r.Calls)
 		}
 		// What is recorded was done, and is recorded for good.
 		record := filepath.Join(filepath.Dir(file), "bookings.log")
 		recorded := find(-1, func(c string) bool { return c == "write "+record })
 		recordSynced := find(recorded, func(c string) bool { return c == "fsync "+record })
 		if recorded < placed || recordSynced < recorded {
-			t.Errorf("from %d bytes: named %d, recorded %d, synced %d in\n%v", len(before), placed, recorded, recordSynced, r.Calls)
+			t.Errorf("from %d bytes: named %d, recorded %d, synced %d in\n%v", len(before), placed, recorded,
+				recordSynced, r.Calls)
 		}
 	}
 }

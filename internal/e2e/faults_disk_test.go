@@ -24,7 +24,8 @@ func TestNoInodesAndReadOnly(t *testing.T) {
 		"generate": func(dir string) faulttest.Scene { return generation(t, dir) },
 		"collect":  func(dir string) faulttest.Scene { return collecting(t, program, dir) },
 		"publish": func(dir string) faulttest.Scene {
-			return publishing(t, program, dir, filepath.Join(dir, "data/drop/gpu01"), []string{"--to", "file://" + filepath.Join(dir, "data")})
+			return publishing(t, program, dir, filepath.Join(dir, "data/drop/gpu01"),
+				[]string{"--to", "file://" + filepath.Join(dir, "data")})
 		},
 		"book": func(dir string) faulttest.Scene {
 			return makingABooking(t, program, dir, below(dir, true), "--data", filepath.Join(dir, "data"))

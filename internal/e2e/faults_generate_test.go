@@ -57,12 +57,15 @@ func noTemps(t testing.TB, when, dir string) {
 func sane(t testing.TB, r faulttest.Run, codes ...int) {
 	t.Helper()
 	switch {
-	case strings.Contains(r.Said, "panic:") || strings.Contains(r.Said, "goroutine ") || strings.Contains(r.Said, "fatal error:"):
+	case strings.Contains(r.Said, "panic:") || strings.Contains(r.Said, "goroutine ") ||
+		strings.Contains(r.Said, "fatal error:"):
 		t.Errorf("%s: the program broke down:\n%s", r, r.Said)
 	case r.Fault.Kill:
 	case !slices.Contains(codes, r.Exit):
 		t.Errorf("%s: exit %d, want one of %v: %s", r, r.Exit, codes, r.Said)
-	case r.Exit != 0 && r.Exit != 3 && (!strings.HasPrefix(r.Said, "gpuboard: error: ") || !strings.Contains(r.Said, r.Message()) && strings.HasPrefix(r.Hit.On, "/") && !strings.HasSuffix(r.Hit.On, ".lock")):
+	case r.Exit != 0 && r.Exit != 3 &&
+		(!strings.HasPrefix(r.Said, "gpuboard: error: ") || !strings.Contains(r.Said, r.Message()) &&
+			strings.HasPrefix(r.Hit.On, "/") && !strings.HasSuffix(r.Hit.On, ".lock")):
 		// A lock that cannot be read counts as lost.
 		t.Errorf("%s: exit %d without saying that: %q", r, r.Exit, r.Said)
 	case r.Exit == 3 && !strings.Contains(r.Said, "]\n"):
@@ -170,7 +173,8 @@ func generation(t *testing.T, dir string) faulttest.Scene {
 		}
 		for name, twin := range now {
 			// A web server sends the twin, whatever the file holds.
-			if file, ok := strings.CutSuffix(name, ".gz"); ok && now[file] != nil && len(now[file]) < 4<<10 && !bytes.Equal(unpacked(t, twin), now[file]) {
+			if file, ok := strings.CutSuffix(name, ".gz"); ok && now[file] != nil && len(now[file]) < 4<<10 &&
+				!bytes.Equal(unpacked(t, twin), now[file]) {
 				t.Errorf("%s: %s is not what %s holds", said, name, file)
 			}
 		}
@@ -188,12 +192,14 @@ func generation(t *testing.T, dir string) faulttest.Scene {
 		if r.Exit == 3 {
 			for _, line := range strings.Split(strings.TrimSpace(r.Said), "\n") {
 				code := line[strings.LastIndexByte(line, '[')+1 : len(line)-1]
-				if !bytes.Contains(now["health.json"], []byte(code)) || !bytes.Contains(now["index.html"], []byte(code)) {
+				if !bytes.Contains(now["health.json"], []byte(code)) ||
+					!bytes.Contains(now["index.html"], []byte(code)) {
 					t.Errorf("%s: health.json and the page do not both say %q", said, code)
 				}
 			}
 		}
-		if data, err := os.ReadFile(w.path("data/comments.json")); err != nil || !strings.HasSuffix(string(data), "// kept") {
+		if data, err := os.ReadFile(w.path("data/comments.json")); err != nil ||
+			!strings.HasSuffix(string(data), "// kept") {
 			t.Errorf("%s: the bookings are %q, %v", said, data, err)
 		}
 		age(t, w.path("site"))

@@ -48,7 +48,8 @@ func TestGenerateAtEveryRead(t *testing.T) {
 		s := generation(t, dir)
 		s.Reads, s.Env = true, []string{"GOMAXPROCS=1"}
 		s.Choose = func(c faulttest.Call) bool {
-			return below(dir, false)(c) && !strings.Contains(filepath.Base(c.On), "history.db") && !strings.Contains(c.On, dir+"/site/")
+			return below(dir, false)(c) && !strings.Contains(filepath.Base(c.On), "history.db") &&
+				!strings.Contains(c.On, dir+"/site/")
 		}
 		return s
 	}, faulttest.Broken)

@@ -66,7 +66,8 @@ func newNode(t testing.TB, program, dir string) *node {
 }
 
 func (n *node) collect() []string {
-	return []string{"collect", "--host", "gpu01", "--spool", n.spool, "--nvidia-smi", filepath.Join(n.dir, "nvidia-smi")}
+	return []string{"collect", "--host", "gpu01", "--spool", n.spool, "--nvidia-smi",
+		filepath.Join(n.dir, "nvidia-smi")}
 }
 
 // add puts snapshots into the spool, as collectors of this boot and of another did.
@@ -232,7 +233,8 @@ func publishing(t *testing.T, program, dir, drop string, to []string) faulttest.
 		said := r.String()
 		latest, err := os.ReadFile(filepath.Join(drop, spool.LatestName))
 		if new := bytes.Equal(latest, after); err != nil || !new && (r.Exit == 0 || !bytes.Equal(latest, before)) {
-			t.Errorf("%s: exit %d, and the drop's latest is of %d bytes, %v; before %d, after %d", said, r.Exit, len(latest), err, len(before), len(after))
+			t.Errorf("%s: exit %d, and the drop's latest is of %d bytes, %v; before %d, after %d", said, r.Exit,
+				len(latest), err, len(before), len(after))
 		}
 		samples(t, said, drop)
 		age(t, drop)
@@ -263,7 +265,8 @@ func TestPublishAtEverySystemCall(t *testing.T) {
 	faulttest.Require(t)
 	program := builtProgram(t)
 	report := everyCall(t, func(dir string) faulttest.Scene {
-		return publishing(t, program, dir, filepath.Join(dir, "data/drop/gpu01"), []string{"--to", "file://" + filepath.Join(dir, "data")})
+		return publishing(t, program, dir, filepath.Join(dir, "data/drop/gpu01"),
+			[]string{"--to", "file://" + filepath.Join(dir, "data")})
 	}, faulttest.Killed, faulttest.Broken, faulttest.NoSpace, faulttest.Full)
 	if report.Calls < 10 {
 		t.Errorf("only %d calls: that is no push", report.Calls)
@@ -278,8 +281,9 @@ func overSFTP(t *testing.T, program, dir, command string) faulttest.Scene {
 	if err := os.MkdirAll(drop, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := publishing(t, program, dir, drop, []string{"--to", fmt.Sprintf("sftp://%s@%s%s", server.User, server.Addr, drop),
-		"--identity", server.Key, "--known-hosts", server.KnownHosts})
+	s := publishing(t, program, dir, drop,
+		[]string{"--to", fmt.Sprintf("sftp://%s@%s%s", server.User, server.Addr, drop),
+			"--identity", server.Key, "--known-hosts", server.KnownHosts})
 	s.Settled = func() { settled(t, server) }
 	return s
 }

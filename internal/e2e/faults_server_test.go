@@ -22,10 +22,14 @@ func TestServerAtEverySystemCall(t *testing.T) {
 	strace, server := need.Program(t, "strace"), need.Program(t, "sftp-server")
 	program := builtProgram(t)
 	root := faulttest.Dir(t)
-	live, base, script, trace := filepath.Join(root, "live"), filepath.Join(root, "base"), filepath.Join(root, "server"), filepath.Join(root, "trace")
+	live, base, script, trace := filepath.Join(root, "live"), filepath.Join(root, "base"), filepath.Join(root,
+		"server"), filepath.Join(root, "trace")
 	serve := func(inject string) {
 		options := strings.TrimPrefix(sshtest.LockedDown, "internal-sftp")
-		putFile(t, script, []byte(fmt.Sprintf("#!/bin/sh\nexec %s -y -qq -o %s -e trace=file,desc %s %s %s \"$@\"\n", strace, trace, inject, server, options)), 0o755)
+		putFile(t, script,
+			[]byte(
+				fmt.Sprintf("#!/bin/sh\nexec %s -y -qq -o %s -e trace=file,desc %s %s %s \"$@\"\n", strace, trace,
+					inject, server, options)), 0o755)
 	}
 	if err := os.Mkdir(live, 0o755); err != nil {
 		t.Fatal(err)
@@ -39,7 +43,8 @@ func TestServerAtEverySystemCall(t *testing.T) {
 	}
 	// Some faults leave the client without an answer, for which it need not wait long.
 	s.Args = append(slices.Clone(s.Args), "--push-timeout", "4s")
-	grows := map[string]bool{"openat": true, "write": true, "pwrite64": true, "fsync": true, "rename": true, "link": true}
+	grows := map[string]bool{"openat": true, "write": true, "pwrite64": true, "fsync": true, "rename": true,
+		"link": true}
 	runs := 0
 	for _, c := range calls {
 		for _, f := range []faulttest.Fault{faulttest.Killed, faulttest.NoSpace, faulttest.Broken} {

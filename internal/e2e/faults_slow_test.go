@@ -23,8 +23,11 @@ func TestCyclesLongerThanTheInterval(t *testing.T) {
 	t.Parallel() // it mostly waits
 	n := newNode(t, builtProgram(t), t.TempDir())
 	marks := filepath.Join(n.dir, "marks")
-	putFile(t, filepath.Join(n.dir, "nvidia-smi"), []byte("#!/bin/sh\necho begin >>\"${0%/*}/marks\"\nsleep 3\necho end >>\"${0%/*}/marks\"\nexec cat \"${0%/*}/capture.xml\"\n"), 0o755)
-	c := exec.Command(n.program, "run", "--host", "gpu01", "--spool", n.spool, "--nvidia-smi", filepath.Join(n.dir, "nvidia-smi"), "--every", "2s", "--to", "file://"+n.dir)
+	putFile(t, filepath.Join(n.dir, "nvidia-smi"),
+		[]byte(
+			"#!/bin/sh\necho begin >>\"${0%/*}/marks\"\nsleep 3\necho end >>\"${0%/*}/marks\"\nexec cat \"${0%/*}/capture.xml\"\n"), 0o755)
+	c := exec.Command(n.program, "run", "--host", "gpu01", "--spool", n.spool, "--nvidia-smi",
+		filepath.Join(n.dir, "nvidia-smi"), "--every", "2s", "--to", "file://"+n.dir)
 	var said bytes.Buffer
 	c.Stderr = &said
 	if err := c.Start(); err != nil {

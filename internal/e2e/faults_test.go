@@ -57,7 +57,8 @@ func (w *webhost) push(hosts ...string) {
 	w.t.Helper()
 	for _, host := range hosts {
 		s := w.fleet.Snapshot(host, w.now)
-		raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: host, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
+		raw, err := snapshot.EncodeBundle(
+			&snapshot.Bundle{Host: host, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -72,7 +73,9 @@ func (w *webhost) args(more ...string) []string {
 }
 
 func (w *webhost) present(more ...string) []string {
-	return append([]string{"generate", "--data", w.path("data"), "--site", w.path("site"), "--state", w.path("state"), "--timezone", "UTC"}, more...)
+	return append(
+		[]string{"generate", "--data", w.path("data"), "--site", w.path("site"), "--state", w.path("state"),
+			"--timezone", "UTC"}, more...)
 }
 
 // generate runs one generation and returns its exit code and what it said.
@@ -252,12 +255,15 @@ func TestHostileDropsHarmNobodyElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, plant := range map[string]func() error{
-		"symlink":     func() error { return os.Symlink(secret, latest) },
-		"dangling":    func() error { return os.Symlink("/nowhere", latest) },
-		"hard link":   func() error { return os.Link(secret, latest) },
-		"fifo":        func() error { return syscall.Mkfifo(latest, 0o644) },
-		"directory":   func() error { return os.Mkdir(latest, 0o755) },
-		"sparse":      func() error { return errors.Join(os.WriteFile(latest, nil, 0o644), os.Truncate(latest, 1<<40)) },
+		"symlink":   func() error { return os.Symlink(secret, latest) },
+		"dangling":  func() error { return os.Symlink("/nowhere", latest) },
+		"hard link": func() error { return os.Link(secret, latest) },
+		"fifo":      func() error { return syscall.Mkfifo(latest, 0o644) },
+		"directory": func() error { return os.Mkdir(latest, 0o755) },
+		"sparse": func() error {
+			return errors.Join(os.WriteFile(latest, nil, 0o644),
+				os.Truncate(latest, 1<<40))
+		},
 		"bomb":        func() error { return os.WriteFile(latest, bomb(), 0o644) },
 		"empty":       func() error { return os.WriteFile(latest, nil, 0o644) },
 		"other host":  func() error { return os.WriteFile(latest, good, 0o644) },
@@ -287,7 +293,8 @@ func TestHostileDropsHarmNobodyElse(t *testing.T) {
 				if bytes.Contains(data, []byte("not-for-the-page")) {
 					t.Errorf("%s shows a file that the drop pointed at", file)
 				}
-				if (strings.Contains(file, "atlas") || strings.Contains(file, "boreas")) && !bytes.Equal(data, before[file]) {
+				if (strings.Contains(file, "atlas") || strings.Contains(file, "boreas")) &&
+					!bytes.Equal(data, before[file]) {
 					t.Errorf("%s is another than without the hostile drop", file)
 				}
 			}

@@ -20,7 +20,8 @@ import (
 func TestBookingsAreNeverTorn(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "comments.json")
 	whole := func(data []byte) bool {
-		return len(data) >= len(people) && bytes.HasPrefix(data, []byte("{ // our")) && bytes.HasSuffix(data, []byte("\"boreas\": []\n}\n")) &&
+		return len(data) >= len(people) && bytes.HasPrefix(data, []byte("{ // our")) &&
+			bytes.HasSuffix(data, []byte("\"boreas\": []\n}\n")) &&
 			bytes.Count(data, []byte{'{'}) == bytes.Count(data, []byte{'}'})
 	}
 	held := booking.Open(file, booking.Zone{Location: time.UTC})
@@ -57,14 +58,16 @@ func TestBookingsAreNeverTorn(t *testing.T) {
 		return torn.Load(), seen.Load(), writes
 	}
 	bad, reads, writes := read(100_000, func(n int) error {
-		return booking.Open(file, booking.Zone{Location: time.UTC}).Update(context.Background(), booking.By{Name: "writer", At: time.Now()}, func(data []byte) ([]byte, error) {
-			if n%8 == 7 {
-				return []byte(people), nil
-			}
-			next, _, err := booking.Add(data, booking.Zone{Location: time.UTC}, booking.Booking{Host: "atlas", Target: booking.Target{Index: n%8 + 2}, Name: fmt.Sprint("eva-", n),
-				Until: time.Date(2099, 1, 1, 12, 0, 0, 0, time.UTC), Kind: booking.Reserved})
-			return next, err
-		})
+		return booking.Open(file, booking.Zone{Location: time.UTC}).Update(context.Background(),
+			booking.By{Name: "writer", At: time.Now()}, func(data []byte) ([]byte, error) {
+				if n%8 == 7 {
+					return []byte(people), nil
+				}
+				next, _, err := booking.Add(data, booking.Zone{Location: time.UTC},
+					booking.Booking{Host: "atlas", Target: booking.Target{Index: n%8 + 2}, Name: fmt.Sprint("eva-", n),
+						Until: time.Date(2099, 1, 1, 12, 0, 0, 0, time.UTC), Kind: booking.Reserved})
+				return next, err
+			})
 	})
 	t.Logf("%d reads during %d changes: %d bad", reads, writes, bad)
 	if bad != 0 {

@@ -68,7 +68,8 @@ func TestTheFormGenerates(t *testing.T) {
 
 	book := func(gpu string) {
 		form := url.Values{"action": {"book"}, "until": {"1d"}, "comment": {"on gpu " + gpu}}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, site+"/book/?at=gpu01:"+gpu, strings.NewReader(form.Encode()))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, site+"/book/?at=gpu01:"+gpu,
+			strings.NewReader(form.Encode()))
 		if err != nil {
 			t.Fatal(err)
 		}

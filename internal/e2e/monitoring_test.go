@@ -58,7 +58,8 @@ func TestPrometheusFiles(t *testing.T) {
 // TestAlertsAreDocumented compares the table of alerts with the rules.
 func TestAlertsAreDocumented(t *testing.T) {
 	names := map[string]string{}
-	for file, line := range map[string]string{"deploy/prometheus/alerts.yml": `(?m)- alert: (\S+)$`, "docs/metrics.md": "(?m)^\\| `(Gpuboard\\w+)` \\|"} {
+	for file, line := range map[string]string{"deploy/prometheus/alerts.yml": `(?m)- alert: (\S+)$`,
+		"docs/metrics.md": "(?m)^\\| `(Gpuboard\\w+)` \\|"} {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -104,7 +105,8 @@ func TestMetricNames(t *testing.T) {
 	if len(known) < 20 {
 		t.Fatalf("the site has the metrics %q only", known)
 	}
-	for _, name := range []string{"deploy/prometheus/alerts.yml", "deploy/prometheus/alerts_test.yml", "deploy/grafana/gpuboard.json", "docs/metrics.md", "README.md"} {
+	for _, name := range []string{"deploy/prometheus/alerts.yml", "deploy/prometheus/alerts_test.yml",
+		"deploy/grafana/gpuboard.json", "docs/metrics.md", "README.md"} {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -169,7 +171,8 @@ func TestDashboard(t *testing.T) {
 	p := webtest.StartPrometheus(t, "deploy",
 		webtest.Start(t, "nginx", webtest.Options{Deploy: "deploy", Site: s.dir, Path: "/gpu"}),
 		webtest.Start(t, "nginx", webtest.Options{Deploy: "deploy", Site: small.dir}))
-	if n, want := p.Query(`{__name__=~"gpuboard_.*", cluster="cluster1"}`), strings.Count(s.file("metrics.txt"), "\n")-2*len(s.metrics()); n != want {
+	if n, want := p.Query(`{__name__=~"gpuboard_.*", cluster="cluster1"}`), strings.Count(s.file("metrics.txt"),
+		"\n")-2*len(s.metrics()); n != want {
 		t.Errorf("Prometheus has %d series of %d", n, want)
 	}
 	doc, err := os.ReadFile("docs/metrics.md")
@@ -208,7 +211,8 @@ func TestDashboard(t *testing.T) {
 				return p.Query(strings.NewReplacer("$cluster", cluster, "$host", ".*").Replace(target.Expr))
 			}
 			// Nobody needs to be idle in the demonstration.
-			if idle := strings.Contains(target.Expr, "idle_seconds"); (ask(".*") == 0 || ask("cluster1") == 0) && !idle {
+			if idle := strings.Contains(target.Expr, "idle_seconds"); (ask(".*") == 0 || ask("cluster1") == 0) &&
+				!idle {
 				t.Errorf("%q shows nothing: %s", panel.Title, target.Expr)
 			}
 			if n := ask("nowhere"); n != 0 {
@@ -234,7 +238,8 @@ func TestDashboard(t *testing.T) {
 	choices := map[string]int{}
 	for _, v := range d.Templating.List {
 		if m := regexp.MustCompile(`^label_values\((.*), (\w+)\)$`).FindStringSubmatch(v.Definition); m != nil {
-			choices[v.Name] = p.Query("count by (" + m[2] + ") (" + strings.ReplaceAll(m[1], "$cluster", "cluster2") + ")")
+			choices[v.Name] = p.Query(
+				"count by (" + m[2] + ") (" + strings.ReplaceAll(m[1], "$cluster", "cluster2") + ")")
 			if v.AllValue != ".*" { // a board without the label is one of all
 				t.Errorf("%s: all is %q", v.Name, v.AllValue)
 			}

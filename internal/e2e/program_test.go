@@ -66,11 +66,13 @@ func TestAgentAsksTheProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "find_free", Arguments: map[string]any{"count": 2}})
+	answer, err := session.CallTool(t.Context(),
+		&mcp.CallToolParams{Name: "find_free", Arguments: map[string]any{"count": 2}})
 	if err != nil || answer.IsError || len(answer.Content) != 2 {
 		t.Fatalf("%v: %+v", err, answer)
 	}
-	if words := answer.Content[0].(*mcp.TextContent).Text; !strings.HasPrefix(words, "2 GPUs can be used now: gpu01:0, gpu01:1") {
+	if words := answer.Content[0].(*mcp.TextContent).Text; !strings.HasPrefix(words,
+		"2 GPUs can be used now: gpu01:0, gpu01:1") {
 		t.Error(words)
 	}
 	if err := session.Close(); err != nil || !program.ProcessState.Success() {

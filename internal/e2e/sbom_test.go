@@ -46,7 +46,8 @@ func TestBillOfMaterials(t *testing.T) {
 	sbom := filepath.Join(t.TempDir(), "sbom")
 	mustRun(t, "tools", nil, "go", "build", "-o", sbom, "./sbom")
 	write := func() string {
-		return mustRun(t, ".", []string{"SOURCE_DATE_EPOCH=1795000000"}, sbom, program, "1.2.3", "deploy/package/licences.md")
+		return mustRun(t, ".", []string{"SOURCE_DATE_EPOCH=1795000000"}, sbom, program, "1.2.3",
+			"deploy/package/licences.md")
 	}
 	text := write()
 	if again := write(); again != text {
@@ -66,16 +67,20 @@ func TestBillOfMaterials(t *testing.T) {
 	}
 
 	// What the schema of CycloneDX 1.6 requires.
-	if d.BomFormat != "CycloneDX" || d.SpecVersion != "1.6" || d.Version < 1 || d.Metadata.Timestamp != "2026-11-18T11:06:40Z" {
-		t.Errorf("the document is %s %s, version %d, of %s", d.BomFormat, d.SpecVersion, d.Version, d.Metadata.Timestamp)
+	if d.BomFormat != "CycloneDX" || d.SpecVersion != "1.6" || d.Version < 1 ||
+		d.Metadata.Timestamp != "2026-11-18T11:06:40Z" {
+		t.Errorf("the document is %s %s, version %d, of %s", d.BomFormat, d.SpecVersion, d.Version,
+			d.Metadata.Timestamp)
 	}
-	if !regexp.MustCompile(`^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(d.SerialNumber) {
+	if !regexp.MustCompile(
+		`^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(d.SerialNumber) {
 		t.Errorf("serial number %q", d.SerialNumber)
 	}
 	refs := map[string]bool{}
 	all := append([]sbomComponent{d.Metadata.Component}, d.Components...)
 	for _, c := range all {
-		if !slices.Contains([]string{"application", "library"}, c.Type) || c.Name == "" || c.Version == "" || c.Ref == "" || refs[c.Ref] {
+		if !slices.Contains([]string{"application", "library"}, c.Type) || c.Name == "" || c.Version == "" ||
+			c.Ref == "" || refs[c.Ref] {
 			t.Errorf("component %+v", c)
 		}
 		refs[c.Ref] = true
@@ -98,7 +103,8 @@ func TestBillOfMaterials(t *testing.T) {
 
 	// What is in the program.
 	sum := sha256.Sum256(raw)
-	if c := d.Metadata.Component; c.Name != info.Main.Path || c.Version != "1.2.3" || len(c.Hashes) != 1 || c.Hashes[0].Content != hex.EncodeToString(sum[:]) {
+	if c := d.Metadata.Component; c.Name != info.Main.Path || c.Version != "1.2.3" || len(c.Hashes) != 1 ||
+		c.Hashes[0].Content != hex.EncodeToString(sum[:]) {
 		t.Errorf("the program is %+v", c)
 	}
 	listed := map[string]sbomComponent{}

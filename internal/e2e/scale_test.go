@@ -115,8 +115,10 @@ func newReboot(t *testing.T, nodes, processes int, sshd string) *reboot {
 		host := fmt.Sprintf("real%03d", n)
 		f.drop(host)
 		dir := t.TempDir()
-		c := exec.Command(program, "run", "--host", host, "--every", "5s", "--spool", filepath.Join(dir, "spool"), "--nvidia-smi", smi,
-			"--to", "sftp://"+f.door.Nodes[0].Name+"@"+f.s.Addr+"/in/"+host, "--identity", f.door.Nodes[0].Key, "--known-hosts", f.s.KnownHosts)
+		c := exec.Command(program, "run", "--host", host, "--every", "5s", "--spool", filepath.Join(dir, "spool"),
+			"--nvidia-smi", smi,
+			"--to", "sftp://"+f.door.Nodes[0].Name+"@"+f.s.Addr+"/in/"+host, "--identity", f.door.Nodes[0].Key,
+			"--known-hosts", f.s.KnownHosts)
 		c.Env = append(os.Environ(), "HOME="+dir)
 		f.processes = append(f.processes, c)
 		f.logs = append(f.logs, filepath.Join(dir, "log"))
@@ -163,7 +165,8 @@ func (f *reboot) node(host string) *rebooted {
 		s := f.fleet.Snapshot(host, hour)
 		sample := s.Sample()
 		sample.Seq = uint64(outage - back + 1)
-		data, err := snapshot.EncodeHour(&snapshot.Hour{Host: host, BootID: s.BootID, Start: hour, Samples: []snapshot.Sample{sample}})
+		data, err := snapshot.EncodeHour(
+			&snapshot.Hour{Host: host, BootID: s.BootID, Start: hour, Samples: []snapshot.Sample{sample}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,8 +178,9 @@ func (f *reboot) node(host string) *rebooted {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.p, err = publisher.New(publisher.Options{Target: target, Host: host, Keep: true, Identity: []string{f.door.Nodes[0].Key},
-		KnownHosts: []string{f.s.KnownHosts}, StateDir: filepath.Join(dir, "push")})
+	n.p, err = publisher.New(
+		publisher.Options{Target: target, Host: host, Keep: true, Identity: []string{f.door.Nodes[0].Key},
+			KnownHosts: []string{f.s.KnownHosts}, StateDir: filepath.Join(dir, "push")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +196,8 @@ func (f *reboot) everybody(when string) {
 	for _, n := range f.nodes {
 		s := f.fleet.Snapshot(n.host, f.at)
 		s.Seq = uint64(f.at.Unix())
-		data, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: n.host, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
+		data, err := snapshot.EncodeBundle(
+			&snapshot.Bundle{Host: n.host, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +261,8 @@ func (f *reboot) everybody(when string) {
 		for name, want := range n.files {
 			got, err := os.ReadFile(filepath.Join(n.dir, name))
 			if err != nil || !bytes.Equal(got, want) {
-				t.Errorf("%s: %s of %s is not what was sent: %d bytes of %d, %v", when, name, n.host, len(got), len(want), err)
+				t.Errorf("%s: %s of %s is not what was sent: %d bytes of %d, %v", when, name, n.host, len(got),
+					len(want), err)
 			}
 		}
 		if entries, err := os.ReadDir(n.dir); err != nil || len(entries) != len(n.files) {
@@ -267,8 +273,10 @@ func (f *reboot) everybody(when string) {
 		}
 	}
 	memory, sessions := f.memory()
-	t.Logf("%s: %d nodes and %d processes; the last publisher had arrived after %v, the last process after %v; %d attempts, %d at most, %d nodes needed a second cycle; sshd: %d processes, %d MiB",
-		when, len(f.nodes), len(f.processes), time.Duration(last.Load()).Round(time.Millisecond), everybody.Round(time.Millisecond), attempts.Load(), most.Load(), late.Load(), sessions, memory>>20)
+	t.Logf(
+		"%s: %d nodes and %d processes; the last publisher had arrived after %v, the last process after %v; %d attempts, %d at most, %d nodes needed a second cycle; sshd: %d processes, %d MiB",
+		when, len(f.nodes), len(f.processes), time.Duration(last.Load()).Round(time.Millisecond),
+		everybody.Round(time.Millisecond), attempts.Load(), most.Load(), late.Load(), sessions, memory>>20)
 }
 
 // startProcesses starts the real nodes, the first time.
@@ -355,7 +363,8 @@ func (b bill) dollars() float64 { return (b.writes*5 + b.reads*0.4) / 1e6 }
 // that are counted: of a copied site, and of drops.
 func TestBucketCosts(t *testing.T) {
 	need.Time(t, "it generates large sites")
-	row := regexp.MustCompile(`(?m)^\| ([\d,]+) \| ([\d.]+) M files, ([\d.]+) GB, \$([\d.]+) \| ([\d.]+) M, ([\d.]+) GB, \$([\d.]+) \|$`)
+	row := regexp.MustCompile(
+		`(?m)^\| ([\d,]+) \| ([\d.]+) M files, ([\d.]+) GB, \$([\d.]+) \| ([\d.]+) M, ([\d.]+) GB, \$([\d.]+) \|$`)
 	rows := row.FindAllStringSubmatch(mustReadFile(t, "docs/scale.md"), -1)
 	if len(rows) != 3 {
 		t.Fatalf("docs/scale.md says what a bucket costs in %d rows, want 3", len(rows))
@@ -379,7 +388,8 @@ func TestBucketCosts(t *testing.T) {
 			for i, counted := range []float64{site.writes / 1e6, site.bytes / 1e9, site.dollars(),
 				(drops.writes + drops.reads) / 1e6, drops.bytes / 1e9, drops.dollars()} {
 				if says := number(i + 2); math.Abs(says-counted) > counted/5 {
-					t.Errorf("%d hosts: number %d of its row in docs/scale.md is %v, and %.3g is counted", hosts, i+2, says, counted)
+					t.Errorf("%d hosts: number %d of its row in docs/scale.md is %v, and %.3g is counted", hosts, i+2,
+						says, counted)
 				}
 			}
 			t.Logf("site %+v $%.3g, drops %+v $%.3g", site, site.dollars(), drops, drops.dollars())
@@ -469,14 +479,16 @@ func costOfDrops(t *testing.T, store *s3test.Store, program string, hosts int) b
 	pushed, pushedBytes := count(store)
 	dir := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(dir, "data", "drop"), 0o755))
-	mustRun(t, dir, nil, program, "generate", "--data", "data", "--state", "state", "--site", "site", "--drops", "s3://lab-gpu/drops")
+	mustRun(t, dir, nil, program, "generate", "--data", "data", "--state", "state", "--site", "site", "--drops",
+		"s3://lab-gpu/drops")
 	fetched, fetchedBytes := count(store)
 	if int(pushed["PUT"]) != hosts || int(fetched["GET"]) <= hosts {
 		t.Fatalf("%d hosts make %v and %v", hosts, pushed, fetched)
 	}
 	const month = 30 * 24 * 60
 	lists := fetched["GET"] - float64(hosts)
-	return bill{writes: month * (pushed["PUT"] + 3*lists), reads: month * float64(hosts), bytes: month * (pushedBytes + fetchedBytes)}
+	return bill{writes: month * (pushed["PUT"] + 3*lists), reads: month * float64(hosts),
+		bytes: month * (pushedBytes + fetchedBytes)}
 }
 
 func must(t *testing.T, err error) {

@@ -70,7 +70,8 @@ func TestRootSetsUpAWebHost(t *testing.T) {
 		}
 	}
 	// What root would make there, that account could not change.
-	if code, out := ran(t, program, "generate", "--config", filepath.Join(web, "gpuboard.yml")); code != 2 || !strings.Contains(out, "hint: runuser -u nobody -- gpuboard generate --config "+web) {
+	if code, out := ran(t, program, "generate", "--config", filepath.Join(web, "gpuboard.yml")); code != 2 ||
+		!strings.Contains(out, "hint: runuser -u nobody -- gpuboard generate --config "+web) {
 		t.Errorf("root generates: exit %d\n%s", code, out)
 	}
 	for drop := filepath.Join(web, "data/drop"); drop != dir; drop = filepath.Dir(drop) {
@@ -100,7 +101,8 @@ func TestMembersBookAsThePageSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"smi.xml": string(capture), "nvidia-smi": "#!/bin/sh\nexec cat " + dir + "/smi.xml\n"} {
+	for name, content := range map[string]string{"smi.xml": string(capture),
+		"nvidia-smi": "#!/bin/sh\nexec cat " + dir + "/smi.xml\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -115,8 +117,10 @@ func TestMembersBookAsThePageSays(t *testing.T) {
 	as := func(uid uint32, script string) (string, error) {
 		c := exec.Command("sh", "-c", "umask 022; "+script)
 		c.Dir = dir
-		c.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=/nonexistent", "GPUBOARD_SPOOL=" + filepath.Join(web, "spool")}
-		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid, Groups: []uint32{shared}}}
+		c.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=/nonexistent",
+			"GPUBOARD_SPOOL=" + filepath.Join(web, "spool")}
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid,
+			Groups: []uint32{shared}}}
 		out, err := c.CombinedOutput()
 		return string(out), err
 	}
@@ -164,7 +168,8 @@ func TestMembersBookAsThePageSays(t *testing.T) {
 	must(member, profile+"gpuboard release gpu01:0 --name ada")
 	must(member, profile+strings.Replace(book, "gpu01:0", "gpu01:2", 1))
 	must(owner, "gpuboard generate --config "+web+"/gpuboard.yml")
-	if out := must(member, profile+"gpuboard bookings"); !strings.Contains(out, "ada") || !strings.Contains(out, "eva") {
+	if out := must(member, profile+"gpuboard bookings"); !strings.Contains(out, "ada") ||
+		!strings.Contains(out, "eva") {
 		t.Errorf("the bookings are\n%s", out)
 	}
 }

@@ -19,7 +19,8 @@ import (
 
 // The units that go on, and those that a timer calls.
 var (
-	loops  = []string{"gpuboard-node.service", "gpuboard-receive.service", "gpuboard-serve.service", "gpuboard-watch.service"}
+	loops = []string{"gpuboard-node.service", "gpuboard-receive.service", "gpuboard-serve.service",
+		"gpuboard-watch.service"}
 	timers = []string{"gpuboard-collect.timer", "gpuboard-generate.timer"}
 )
 
@@ -69,7 +70,8 @@ func onAMachine(t *testing.T, dist, next string) {
 	if v := m.Run("gpuboard", "version"); v != "gpuboard 1.2.4\n" {
 		t.Errorf("after the upgrade it is %s", v)
 	}
-	if m.Read("/etc/gpuboard/gpuboard.yml") != ours || !strings.Contains(m.Read("/etc/gpuboard/gpuboard.yml.dpkg-dist"), "# Of 1.2.4.") {
+	if m.Read("/etc/gpuboard/gpuboard.yml") != ours ||
+		!strings.Contains(m.Read("/etc/gpuboard/gpuboard.yml.dpkg-dist"), "# Of 1.2.4.") {
 		t.Error("the upgrade changed the configuration, or keeps its own from us")
 	}
 	m.Run("systemctl", "start", "gpuboard-receive.service")
@@ -103,7 +105,8 @@ func onAMachine(t *testing.T, dist, next string) {
 	if now := m.Property("gpuboard-watch.service", "MainPID"); now == pid || now == "0" {
 		t.Errorf("after the rpm's upgrade the site's unit is process %s, and was %s", now, pid)
 	}
-	if m.Read("/etc/gpuboard/gpuboard.yml") != ours || !strings.Contains(m.Read("/etc/gpuboard/gpuboard.yml.rpmnew"), "# Of 1.2.4.") {
+	if m.Read("/etc/gpuboard/gpuboard.yml") != ours ||
+		!strings.Contains(m.Read("/etc/gpuboard/gpuboard.yml.rpmnew"), "# Of 1.2.4.") {
 		t.Error("the rpm's upgrade changed the configuration, or keeps its own from us")
 	}
 	if out, _ := m.Try("systemctl", "is-enabled", "gpuboard-watch.service"); strings.TrimSpace(out) != "enabled" {
@@ -179,7 +182,8 @@ booking:
 	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("the form is %s:\n%s", resp.Status, form)
 	}
-	req, _ := http.NewRequest(http.MethodPost, "http://127.0.0.1:8080/book/?at=gpu01:0", strings.NewReader(url.Values{"action": {"book"}, "until": {"1d"}}.Encode()))
+	req, _ := http.NewRequest(http.MethodPost, "http://127.0.0.1:8080/book/?at=gpu01:0",
+		strings.NewReader(url.Values{"action": {"book"}, "until": {"1d"}}.Encode()))
 	req.SetBasicAuth("ada", "ada's")
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Origin", "http://127.0.0.1:8080")
@@ -190,7 +194,8 @@ booking:
 	if resp.StatusCode != http.StatusSeeOther {
 		t.Fatalf("the booking is answered with %s", resp.Status)
 	}
-	m.Until("the booking on the board", func() bool { return strings.Contains(m.Read("/run/gpuboard/site/index.html"), "ada") })
+	m.Until("the booking on the board",
+		func() bool { return strings.Contains(m.Read("/run/gpuboard/site/index.html"), "ada") })
 	// The site lies in memory: the end of the unit leaves it there, and after a
 	// start of the machine the unit makes it again, for every web server to read.
 	m.Run("systemctl", "stop", "gpuboard-watch.service")
@@ -209,7 +214,8 @@ booking:
 
 // mustDoctor is what doctor says on the machine, as the account of the units.
 func mustDoctor(m *machinetest.Machine, side string) string {
-	out, _ := m.Try("setpriv", "--reuid=gpuboard", "--regid=gpuboard", "--clear-groups", "env", "HOME=/var/lib/gpuboard", "gpuboard", "doctor", side, "--config", "/etc/gpuboard/gpuboard.yml")
+	out, _ := m.Try("setpriv", "--reuid=gpuboard", "--regid=gpuboard", "--clear-groups", "env",
+		"HOME=/var/lib/gpuboard", "gpuboard", "doctor", side, "--config", "/etc/gpuboard/gpuboard.yml")
 	return out
 }
 
@@ -217,8 +223,9 @@ func mustDoctor(m *machinetest.Machine, side string) string {
 func hardened(t *testing.T, m *machinetest.Machine) {
 	m.Write("/home/ada/secret", "", 0o644)
 	for unit, mayWrite := range map[string][]string{
-		"gpuboard-node.service": {"/var/lib/gpuboard"}, "gpuboard-receive.service": {"/var/lib/gpuboard", "/srv/gpuboard/data/drop"},
-		"gpuboard-watch.service": {"/var/lib/gpuboard", "/run/gpuboard/site", "/srv/gpuboard/data/drop"}, "gpuboard-serve.service": {"/var/lib/gpuboard", "/srv/gpuboard/data/drop", "/srv/gpuboard/bookings"}, // comments.json may be in data
+		"gpuboard-node.service":    {"/var/lib/gpuboard"},
+		"gpuboard-receive.service": {"/var/lib/gpuboard", "/srv/gpuboard/data/drop"},
+		"gpuboard-watch.service":   {"/var/lib/gpuboard", "/run/gpuboard/site", "/srv/gpuboard/data/drop"}, "gpuboard-serve.service": {"/var/lib/gpuboard", "/srv/gpuboard/data/drop", "/srv/gpuboard/bookings"}, // comments.json may be in data
 	} {
 		// As root, but with the unit's view of the file system: what is refused is
 		// refused by the unit and not by modes.
@@ -227,7 +234,8 @@ func hardened(t *testing.T, m *machinetest.Machine) {
 			_, err := m.Try("nsenter", "--target", pid, "--mount", "--wd=/", "--", "sh", "-c", script)
 			return err == nil
 		}
-		for _, dir := range []string{"/etc", "/usr/bin", "/var/lib", "/srv", "/home/ada", "/var/lib/gpuboard", "/run/gpuboard/site", "/srv/gpuboard/data/drop", "/srv/gpuboard/bookings"} {
+		for _, dir := range []string{"/etc", "/usr/bin", "/var/lib", "/srv", "/home/ada", "/var/lib/gpuboard",
+			"/run/gpuboard/site", "/srv/gpuboard/data/drop", "/srv/gpuboard/bookings"} {
 			want := slices.Contains(mayWrite, dir)
 			if got := inside("touch " + dir + "/.test && rm " + dir + "/.test"); got != want {
 				t.Errorf("%s may write %s: %v", unit, dir, got)
@@ -241,7 +249,8 @@ func hardened(t *testing.T, m *machinetest.Machine) {
 			t.Errorf("%s sees no devices at all", unit)
 		}
 		status := m.Run("cat", "/proc/"+m.Property(unit, "MainPID")+"/status")
-		for _, want := range []string{"CapEff:\t0000000000000000\n", "CapBnd:\t0000000000000000\n", "NoNewPrivs:\t1\n"} {
+		for _, want := range []string{"CapEff:\t0000000000000000\n", "CapBnd:\t0000000000000000\n",
+			"NoNewPrivs:\t1\n"} {
 			if !strings.Contains(status, want) {
 				t.Errorf("%s runs without %s", unit, want)
 			}
@@ -273,11 +282,13 @@ func keepsGoing(t *testing.T, m *machinetest.Machine) {
 	m.Write("/etc/gpuboard/gpuboard.yml", ours+"tittle: x\n", 0o644)
 	m.Run("systemctl", "stop", "gpuboard-watch.service")
 	m.Run("systemctl", "start", "gpuboard-watch.service")
-	m.Until("a unit that gives up", func() bool { return m.Property("gpuboard-watch.service", "ActiveState") == "failed" })
+	m.Until("a unit that gives up",
+		func() bool { return m.Property("gpuboard-watch.service", "ActiveState") == "failed" })
 	if n := m.Property("gpuboard-watch.service", "NRestarts"); n != "0" {
 		t.Errorf("with a configuration that is wrong it is started %s times again", n)
 	}
-	if log := m.Run("journalctl", "--no-pager", "--unit=gpuboard-watch.service", "--lines=20"); !strings.Contains(log, "did you mean") {
+	if log := m.Run("journalctl", "--no-pager", "--unit=gpuboard-watch.service", "--lines=20"); !strings.Contains(log,
+		"did you mean") {
 		t.Errorf("the journal does not say why:\n%s", log)
 	}
 	m.Write("/etc/gpuboard/gpuboard.yml", ours, 0o644)
@@ -295,7 +306,8 @@ func keepsGoing(t *testing.T, m *machinetest.Machine) {
 func onTime(t *testing.T, m *machinetest.Machine) {
 	m.Run("systemctl", "stop", "gpuboard-node.service", "gpuboard-watch.service")
 	for _, unit := range timers {
-		m.Write("/etc/systemd/system/"+unit+".d/fast.conf", "[Timer]\nOnCalendar=\nOnCalendar=*:*:0/3\nRandomizedDelaySec=0\n", 0o644)
+		m.Write("/etc/systemd/system/"+unit+".d/fast.conf",
+			"[Timer]\nOnCalendar=\nOnCalendar=*:*:0/3\nRandomizedDelaySec=0\n", 0o644)
 	}
 	m.Run("systemctl", "daemon-reload")
 	was := boardOn(m).snapshotAt("gpu01")

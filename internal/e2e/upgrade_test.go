@@ -41,8 +41,10 @@ func TestServersFollowAnUpgrade(t *testing.T) {
 		// The next version says what it was called with, whether the lock is held, and ends.
 		said := s.path(server + ".said")
 		next := program + ".next"
-		s.must(os.WriteFile(next, []byte("#!/bin/sh\n"+flock+" -n "+s.path(server+".lock")+" true && held=no || held=yes\n"+
-			"echo \"$@\" $held > "+said+".part && mv "+said+".part "+said+"\n"), 0o755))
+		s.must(
+			os.WriteFile(next,
+				[]byte("#!/bin/sh\n"+flock+" -n "+s.path(server+".lock")+" true && held=no || held=yes\n"+
+					"echo \"$@\" $held > "+said+".part && mv "+said+".part "+said+"\n"), 0o755))
 		s.must(os.Rename(next, program))
 		s.until("the next "+server, func() bool { return exists(said) })
 		if got := strings.TrimSpace(string(s.logged(said))); got != server+" --listen "+address+" yes" {
@@ -73,11 +75,14 @@ func TestCheckFollowsAnUpgrade(t *testing.T) {
 	check("Running gpu01 ")
 
 	mustRun(t, ".", nil, "install", "--mode=755", builtProgram(t), program)
-	if out, code := s.shell("env -u GPUBOARD_EVERY -u GPUBOARD_IDENTITY -u GPUBOARD_KNOWN_HOSTS " + program + " check gpu01"); code != 0 || !strings.HasPrefix(out, "Running gpu01 ") {
+	if out, code := s.shell(
+		"env -u GPUBOARD_EVERY -u GPUBOARD_IDENTITY -u GPUBOARD_KNOWN_HOSTS " + program + " check gpu01"); code != 0 ||
+		!strings.HasPrefix(out, "Running gpu01 ") {
 		t.Errorf("without the loop's settings: exit %d\n%s", code, out)
 	}
 	out, code := s.shell(program + " check gpu01 --every 1m --to file:///srv/gpuboard/data")
-	if code != 0 || !strings.HasPrefix(out, "Relaunched gpu01 ") || !strings.Contains(out, "which was version 0.9.9\n") {
+	if code != 0 || !strings.HasPrefix(out, "Relaunched gpu01 ") ||
+		!strings.Contains(out, "which was version 0.9.9\n") {
 		t.Errorf("after the upgrade: exit %d\n%s", code, out)
 	}
 	check("Running gpu01 ")

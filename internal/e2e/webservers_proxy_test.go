@@ -42,22 +42,30 @@ func TestProxies(t *testing.T) {
 	for _, name := range webtest.Servers() {
 		for _, book := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/book-alone-%v", name, book), func(t *testing.T) {
-				w := webtest.Start(t, name, webtest.Options{Deploy: "deploy", Site: s.dir, Path: "/gpu", Upstream: address, Book: book})
+				w := webtest.Start(t, name,
+					webtest.Options{Deploy: "deploy", Site: s.dir, Path: "/gpu", Upstream: address, Book: book})
 				host := strings.TrimPrefix(w.Host, "http://")
 				seen := func(method, target, body string) string {
-					return fmt.Sprintf("%s %s host=%s for=127.0.0.1 user=\"\" proto=\"http\" agent=%s body=%s", method, target, host, curl, body)
+					return fmt.Sprintf("%s %s host=%s for=127.0.0.1 user=\"\" proto=\"http\" agent=%s body=%s", method,
+						target, host, curl, body)
 				}
-				forged := []string{"User-Agent", curl, "Authorization", "Basic cm9vdDpyb290", "X-Forwarded-For", "10.0.0.1", "X-Remote-User", "root", "X-Forwarded-Proto", "https"}
-				if got := mustAsk(t, w.URL+"book/atlas/0?edit=a%2Fb", forged...); got.body != seen("GET", "/book/atlas/0?edit=a%2Fb", "") {
+				forged := []string{"User-Agent", curl, "Authorization", "Basic cm9vdDpyb290", "X-Forwarded-For",
+					"10.0.0.1", "X-Remote-User", "root", "X-Forwarded-Proto", "https"}
+				if got := mustAsk(t, w.URL+"book/atlas/0?edit=a%2Fb", forged...); got.body != seen("GET",
+					"/book/atlas/0?edit=a%2Fb", "") {
 					t.Errorf("the form came as\n%s, want\n%s", got.body, seen("GET", "/book/atlas/0?edit=a%2Fb", ""))
-				} else if policy := got.header.Values("Content-Security-Policy"); len(policy) != 1 || policy[0] != "form-action 'self'" {
+				} else if policy := got.header.Values("Content-Security-Policy"); len(policy) != 1 ||
+					policy[0] != "form-action 'self'" {
 					t.Errorf("the form's policy came as %q", policy)
 				}
-				got := mustAsk(t, w.URL+"book/atlas/0", append(forged, ":method", http.MethodPost, ":body", "until=18:00")...)
+				got := mustAsk(t, w.URL+"book/atlas/0",
+					append(forged, ":method", http.MethodPost, ":body", "until=18:00")...)
 				if got.body != seen("POST", "/book/atlas/0", "until=18:00") || got.code != http.StatusSeeOther {
-					t.Errorf("a booking came as %d\n%s, want\n%s", got.code, got.body, seen("POST", "/book/atlas/0", "until=18:00"))
+					t.Errorf("a booking came as %d\n%s, want\n%s", got.code, got.body,
+						seen("POST", "/book/atlas/0", "until=18:00"))
 				}
-				if to := got.header.Get("Location"); to != "../../?saved=1#atlas" && to != w.URL+"?saved=1#atlas" && to != "/gpu/?saved=1#atlas" {
+				if to := got.header.Get("Location"); to != "../../?saved=1#atlas" && to != w.URL+"?saved=1#atlas" &&
+					to != "/gpu/?saved=1#atlas" {
 					t.Errorf("a booking leads to %q, which is not the board", to)
 				}
 				got = mustAsk(t, w.URL+"?term=true&ansi=true", forged...)
@@ -72,8 +80,11 @@ func TestProxies(t *testing.T) {
 			continue // which cannot pass a name on
 		}
 		t.Run(name+"/who", func(t *testing.T) {
-			w := webtest.Start(t, name, webtest.Options{Deploy: "deploy", Site: s.dir, Path: "/gpu", Upstream: address, Book: true, Password: true})
-			if got := mustAsk(t, w.URL+"book/", ":user", webtest.Password, "X-Remote-User", "root"); !strings.Contains(got.body, fmt.Sprintf("user=%q", webtest.User)) {
+			w := webtest.Start(t, name,
+				webtest.Options{Deploy: "deploy", Site: s.dir, Path: "/gpu", Upstream: address, Book: true,
+					Password: true})
+			if got := mustAsk(t, w.URL+"book/", ":user", webtest.Password, "X-Remote-User",
+				"root"); !strings.Contains(got.body, fmt.Sprintf("user=%q", webtest.User)) {
 				t.Errorf("who has logged in at the web server is not passed on: %d %s", got.code, got.body)
 			}
 			if got := mustAsk(t, w.URL+"book/", "X-Remote-User", "root"); got.code != http.StatusUnauthorized {
@@ -92,15 +103,18 @@ func TestASiteInABucketIsOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.copier(filepath.Join(filepath.Dir(s.data), "state"), "s3://lab-gpu/board", time.Minute)(webStart)
-	w := webtest.Start(t, "nginx", webtest.Options{Deploy: "deploy", Path: "/gpu", Upstream: address, Bucket: "lab-gpu/board"})
+	w := webtest.Start(t, "nginx",
+		webtest.Options{Deploy: "deploy", Path: "/gpu", Upstream: address, Bucket: "lab-gpu/board"})
 	b := browser.Start(t, 1280, 900)
 	b.Clock(webStart)
 	styled := func(page string) {
 		t.Helper()
-		if n := browser.Eval[int](b, `[...document.styleSheets].reduce((n, sheet) => n + sheet.cssRules.length, 0)`); n < 100 {
+		if n := browser.Eval[int](b,
+			`[...document.styleSheets].reduce((n, sheet) => n + sheet.cssRules.length, 0)`); n < 100 {
 			t.Errorf("%s has %d rules of style", page, n)
 		}
-		if policy := mustAsk(t, w.URL+page).header.Values("Content-Security-Policy"); len(policy) != 1 || !strings.Contains(mustReadFile(t, "internal/serve/serve.go"), `"`+policy[0]+`"`) {
+		if policy := mustAsk(t, w.URL+page).header.Values("Content-Security-Policy"); len(policy) != 1 ||
+			!strings.Contains(mustReadFile(t, "internal/serve/serve.go"), `"`+policy[0]+`"`) {
 			t.Errorf("%s comes with the policies %q", page, policy)
 		}
 	}
@@ -108,19 +122,23 @@ func TestASiteInABucketIsOpened(t *testing.T) {
 	b.Until("a script that runs", `document.getElementById("_find")?.hidden === false`)
 	styled("")
 	b.Do(chromedp.Evaluate[chromedp.Void](`document.querySelector('a[href^="hosts/atlas/"]').click()`))
-	b.Until("the host's page", `location.pathname.startsWith("/gpu/hosts/atlas/") && document.readyState === "complete"`)
+	b.Until("the host's page",
+		`location.pathname.startsWith("/gpu/hosts/atlas/") && document.readyState === "complete"`)
 	styled("hosts/atlas/")
 	for _, page := range []string{"bookings/", "history/", "help/"} {
 		b.Open(w.URL + page)
 		styled(page)
 	}
 	b.Quiet(w.Host)
-	for _, view := range []struct{ target, file string }{{"", "status.txt"}, {"?term=true&ansi=1", "status.ansi"}, {"hosts/atlas/", "hosts/atlas/status.txt"}} {
-		if a := mustAsk(t, w.URL+view.target, "User-Agent", curl); a.code != http.StatusOK || a.body != s.file(view.file) {
+	for _, view := range []struct{ target, file string }{{"", "status.txt"}, {"?term=true&ansi=1", "status.ansi"},
+		{"hosts/atlas/", "hosts/atlas/status.txt"}} {
+		if a := mustAsk(t, w.URL+view.target, "User-Agent", curl); a.code != http.StatusOK ||
+			a.body != s.file(view.file) {
 			t.Errorf("curl %s: %d and %.80q", view.target, a.code, a.body)
 		}
 	}
-	if a := mustAsk(t, w.URL+"hosts/nobody/"); a.code != http.StatusNotFound || !strings.Contains(a.body, "There is no such page") {
+	if a := mustAsk(t, w.URL+"hosts/nobody/"); a.code != http.StatusNotFound ||
+		!strings.Contains(a.body, "There is no such page") {
 		t.Errorf("a page that is not there: %d and %.200q", a.code, a.body)
 	}
 	if a := mustAsk(t, w.URL, ":method", http.MethodPut, ":body", "x"); a.code < 400 {

@@ -43,7 +43,8 @@ type webSite struct {
 func newWebSite(t testing.TB, change ...func(*sitegen.Options)) *webSite {
 	t.Helper()
 	root := webtest.Dir(t)
-	s := &webSite{t: t, dir: filepath.Join(root, "site"), data: filepath.Join(root, "data"), fleet: demo.New(1, webStart)}
+	s := &webSite{t: t, dir: filepath.Join(root, "site"), data: filepath.Join(root, "data"),
+		fleet: demo.New(1, webStart)}
 	var hosts []inventory.Host
 	for _, h := range s.fleet.Hosts() {
 		hosts = append(hosts, inventory.Host{Name: h.Name, Group: h.Group})
@@ -54,7 +55,8 @@ func newWebSite(t testing.TB, change ...func(*sitegen.Options)) *webSite {
 		Inventory: func(_ context.Context, now time.Time, _ inventory.Known) inventory.Inventory {
 			return inventory.Inventory{Hosts: hosts, AsOf: now}
 		},
-		About: render.Site{Title: "GPU board", Zone: time.UTC, Version: "1.0", Interval: 20 * time.Second, BaseURL: "https://gpu.example.org/", Compat: []string{"all"}},
+		About: render.Site{Title: "GPU board", Zone: time.UTC, Version: "1.0", Interval: 20 * time.Second,
+			BaseURL: "https://gpu.example.org/", Compat: []string{"all"}},
 	}
 	for _, f := range change {
 		f(&o)
@@ -104,7 +106,9 @@ func (s *webSite) write(path string, content []byte) {
 func (s *webSite) generate(at time.Time) error {
 	for _, h := range s.fleet.Hosts() {
 		snap := s.fleet.Snapshot(h.Name, at)
-		raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: h.Name, BootID: snap.BootID, Snapshot: snap, Samples: []snapshot.Sample{snap.Sample()}})
+		raw, err := snapshot.EncodeBundle(
+			&snapshot.Bundle{Host: h.Name, BootID: snap.BootID, Snapshot: snap,
+				Samples: []snapshot.Sample{snap.Sample()}})
 		if err != nil {
 			return err
 		}

@@ -51,7 +51,8 @@ func TestWebServers(t *testing.T) {
 				})
 			}
 			t.Run("password", func(t *testing.T) {
-				w := webtest.Start(t, name, webtest.Options{Deploy: "deploy", Site: s.dir, Path: "/gpu", Password: true})
+				w := webtest.Start(t, name,
+					webtest.Options{Deploy: "deploy", Site: s.dir, Path: "/gpu", Password: true})
 				checkPassword(t, w.URL)
 			})
 		})
@@ -201,9 +202,11 @@ func checkHeaders(t *testing.T, s *webSite, server, url string) {
 			}
 			again := mustAsk(t, url+target, "Accept-Encoding", encoding, "If-None-Match", tag)
 			if again.code != http.StatusNotModified || again.body != "" {
-				t.Errorf("%s (%s) with %s again: %d and %d bytes, want 304 and none", target, encoding, tag, again.code, len(again.body))
+				t.Errorf("%s (%s) with %s again: %d and %d bytes, want 304 and none", target, encoding, tag, again.code,
+					len(again.body))
 			}
-			if old := mustAsk(t, url+target, "Accept-Encoding", encoding, "If-None-Match", `"another"`); old.code != http.StatusOK {
+			if old := mustAsk(t, url+target, "Accept-Encoding", encoding, "If-None-Match",
+				`"another"`); old.code != http.StatusOK {
 				t.Errorf("%s with another tag: %d, want 200", target, old.code)
 			}
 		}
@@ -211,13 +214,17 @@ func checkHeaders(t *testing.T, s *webSite, server, url string) {
 			t.Errorf("%s: packed and plain have the tags %v, want %d", target, tags, want)
 		}
 	}
-	if a := mustAsk(t, url+"/assets/gone.00.css"); a.code != http.StatusNotFound || strings.Contains(a.header.Get("Cache-Control"), "immutable") {
-		t.Errorf("an asset that is not there: %d, Cache-Control %q, and that for ever", a.code, a.header.Get("Cache-Control"))
+	if a := mustAsk(t, url+"/assets/gone.00.css"); a.code != http.StatusNotFound ||
+		strings.Contains(a.header.Get("Cache-Control"), "immutable") {
+		t.Errorf("an asset that is not there: %d, Cache-Control %q, and that for ever", a.code,
+			a.header.Get("Cache-Control"))
 	}
-	if a := mustAsk(t, url+"/nothing", "Accept-Encoding", "gzip"); a.code != http.StatusNotFound || a.header.Get("Content-Security-Policy") == "" {
+	if a := mustAsk(t, url+"/nothing", "Accept-Encoding", "gzip"); a.code != http.StatusNotFound ||
+		a.header.Get("Content-Security-Policy") == "" {
 		t.Errorf("a page that is not there: %d, policy %q", a.code, a.header.Get("Content-Security-Policy"))
 	}
-	if a := mustAsk(t, url+"/api/v1/board.json", "Range", "bytes=0-9"); a.code != http.StatusPartialContent || a.body != s.file("api/v1/board.json")[:10] {
+	if a := mustAsk(t, url+"/api/v1/board.json", "Range", "bytes=0-9"); a.code != http.StatusPartialContent ||
+		a.body != s.file("api/v1/board.json")[:10] {
 		t.Errorf("the first ten bytes: %d %.20q", a.code, a.body)
 	}
 	if a := mustAsk(t, url+"/", ":method", http.MethodHead); a.code != http.StatusOK || a.body != "" {
@@ -227,8 +234,10 @@ func checkHeaders(t *testing.T, s *webSite, server, url string) {
 
 func checkRefused(t *testing.T, server string, w *webtest.Server) {
 	targets := []string{
-		"/.tmp-index.html-1", "/hosts/.hidden/x.txt", "/%2etmp-index.html-1", "/nothing", "/nothing/?term=true", "/hosts/nobody/", "/hosts/", "/assets/",
-		"/index.html.gz", "/api/v1/board.json.gz", "/../secret.txt", "/%2e%2e/secret.txt", "/hosts/..%2f..%2fsecret.txt",
+		"/.tmp-index.html-1", "/hosts/.hidden/x.txt", "/%2etmp-index.html-1", "/nothing", "/nothing/?term=true",
+		"/hosts/nobody/", "/hosts/", "/assets/",
+		"/index.html.gz", "/api/v1/board.json.gz", "/../secret.txt", "/%2e%2e/secret.txt",
+		"/hosts/..%2f..%2fsecret.txt",
 	}
 	if server != "caddy" { // which cannot be told to
 		targets = append(targets, "/link.txt")
@@ -239,7 +248,8 @@ func checkRefused(t *testing.T, server string, w *webtest.Server) {
 			if a.code != http.StatusNotFound && a.code != http.StatusForbidden && a.code != http.StatusBadRequest {
 				t.Errorf("%s: %d, want it refused", target, a.code)
 			}
-			if sends := server != "caddy" && server != "lighttpd"; target == "/hosts/nobody/" && strings.Contains(a.body, "There is no such page") != sends {
+			if sends := server != "caddy" && server != "lighttpd"; target == "/hosts/nobody/" &&
+				strings.Contains(a.body, "There is no such page") != sends {
 				t.Errorf("%s shows %.200q", target, a.body)
 			}
 			body := strings.ReplaceAll(a.body, "aria-hidden", "")
@@ -268,19 +278,23 @@ func checkRefused(t *testing.T, server string, w *webtest.Server) {
 }
 
 func checkPassword(t *testing.T, url string) {
-	for _, target := range []string{"", "?term=true", "index.html", "hosts/atlas/", "api/v1/board.json", "states/atlas/", "states/atlas/?term=true", "metrics.txt", "status.txt", "badges/free.svg"} {
+	for _, target := range []string{"", "?term=true", "index.html", "hosts/atlas/", "api/v1/board.json",
+		"states/atlas/", "states/atlas/?term=true", "metrics.txt", "status.txt", "badges/free.svg"} {
 		for _, encoding := range []string{"gzip", "identity"} {
-			if a := mustAsk(t, url+target, "Accept-Encoding", encoding); a.code != http.StatusUnauthorized || !strings.HasPrefix(a.header.Get("WWW-Authenticate"), "Basic ") {
+			if a := mustAsk(t, url+target, "Accept-Encoding", encoding); a.code != http.StatusUnauthorized ||
+				!strings.HasPrefix(a.header.Get("WWW-Authenticate"), "Basic ") {
 				t.Errorf("/%s without a password: %d (%q)", target, a.code, a.header.Get("WWW-Authenticate"))
 			} else if strings.Contains(a.body, "atlas") {
 				t.Errorf("/%s without a password shows %.80q", target, a.body)
 			}
 			if target != "" || encoding != "gzip" {
 				// one wrong password is enough: lighttpd answers those a second late
-			} else if a := mustAsk(t, url+target, "Accept-Encoding", encoding, ":user", "wrong"); a.code != http.StatusUnauthorized {
+			} else if a := mustAsk(
+				t, url+target, "Accept-Encoding", encoding, ":user", "wrong"); a.code != http.StatusUnauthorized {
 				t.Errorf("/%s with a wrong password: %d", target, a.code)
 			}
-			if a := mustAsk(t, url+target, "Accept-Encoding", encoding, ":user", webtest.Password); a.code != http.StatusOK {
+			if a := mustAsk(t, url+target, "Accept-Encoding", encoding, ":user",
+				webtest.Password); a.code != http.StatusOK {
 				t.Errorf("/%s with the password: %d", target, a.code)
 			}
 		}
@@ -317,7 +331,8 @@ func TestWebServerRecipes(t *testing.T) {
 				if optional && (line == "" || line[0] == ' ') {
 					continue
 				}
-				if server != "caddy" && strings.Contains(line, "PASSWORD_FILE") || regexp.MustCompile(`SITE_DIR|URL_PATH`).MatchString(line) {
+				if server != "caddy" && strings.Contains(line, "PASSWORD_FILE") ||
+					regexp.MustCompile(`SITE_DIR|URL_PATH`).MatchString(line) {
 					t.Errorf("%s, edited as the documentation says: %s", file, line)
 				}
 			}

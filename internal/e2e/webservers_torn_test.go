@@ -38,14 +38,16 @@ func TestNoTornReads(t *testing.T) {
 	if whole.err != nil {
 		t.Fatal(whole.err)
 	}
-	t.Logf("%d reads (%d packed) during %d generations: %d bad", whole.reads, whole.packed, whole.rounds, len(whole.bad))
+	t.Logf("%d reads (%d packed) during %d generations: %d bad", whole.reads, whole.packed, whole.rounds,
+		len(whole.bad))
 	for i, bad := range whole.bad {
 		if i < 5 {
 			t.Errorf("a read was %s", bad)
 		}
 	}
 	if whole.packed < whole.reads/4 || whole.rounds < 10 {
-		t.Errorf("only %d of %d reads were packed, and there were %d generations", whole.packed, whole.reads, whole.rounds)
+		t.Errorf("only %d of %d reads were packed, and there were %d generations", whole.packed, whole.reads,
+			whole.rounds)
 	}
 
 	torn := readWhile(w.URL, 2500, func() error {
@@ -86,7 +88,8 @@ func TestNoTornReads(t *testing.T) {
 }
 
 // tornFiles are what the readers ask for, and how each of them ends.
-var tornFiles = []string{"index.html", "hosts/atlas/index.html", "status.txt", "api/v1/board.json", "health.json", "states/index.json", "metrics.txt"}
+var tornFiles = []string{"index.html", "hosts/atlas/index.html", "status.txt", "api/v1/board.json", "health.json",
+	"states/index.json", "metrics.txt"}
 
 // watched is what readers saw.
 type watched struct {
@@ -123,7 +126,9 @@ func readWhile(url string, enough int, write func() error) watched {
 					why = http.StatusText(a.code)
 				case strings.HasSuffix(name, ".json") && !json.Valid([]byte(a.body)):
 					why = "not JSON"
-				case strings.HasSuffix(name, ".html") && (!strings.HasPrefix(a.body, "<!doctype html>") || !strings.HasSuffix(strings.TrimSpace(a.body), "</html>")):
+				case strings.HasSuffix(name, ".html") &&
+					(!strings.HasPrefix(a.body, "<!doctype html>") ||
+						!strings.HasSuffix(strings.TrimSpace(a.body), "</html>")):
 					why = "not a page"
 				case strings.HasSuffix(name, ".txt") && (a.body == "" || !strings.HasSuffix(a.body, "\n")):
 					why = "not a text"

@@ -42,7 +42,8 @@ func TestWhoseProcessesAre(t *testing.T) {
 	m.Write("/etc/subgid", "mira:2000000:65536\nkai:2100000:65536\n", 0o644)
 	m.Write("/etc/sudoers.d/kai", "kai ALL=(ALL) NOPASSWD: ALL\n", 0o440)
 	m.Write("/etc/containers/containers.conf", engineSettings, 0o644)
-	m.Write("/etc/containers/storage.conf", "[storage]\ndriver = \"vfs\"\nrunroot = \"/run/containers/storage\"\ngraphroot = \"/var/lib/containers/storage\"\n", 0o644)
+	m.Write("/etc/containers/storage.conf",
+		"[storage]\ndriver = \"vfs\"\nrunroot = \"/run/containers/storage\"\ngraphroot = \"/var/lib/containers/storage\"\n", 0o644)
 	m.Write("/srv/image/busybox", box, 0o755)
 	m.Run("tar", "--create", "--file=/srv/image.tar", "--directory=/srv/image", "busybox")
 	m.Write("/usr/bin/gpuboard", mustReadFile(t, builtProgram(t)), 0o755)
@@ -50,16 +51,21 @@ func TestWhoseProcessesAre(t *testing.T) {
 	// session runs a script as somebody who has logged in.
 	session := func(who, script string) {
 		t.Helper()
-		m.Run("systemd-run", "--quiet", "--uid="+who, "--property=PAMName=login", "--unit=login-"+who, "bash", "-c", "cd; "+script+"\nexec sleep 1000")
+		m.Run("systemd-run", "--quiet", "--uid="+who, "--property=PAMName=login", "--unit=login-"+who, "bash", "-c",
+			"cd; "+script+"\nexec sleep 1000")
 	}
 	const load = "podman import --quiet /srv/image.tar box >/dev/null; "
 	session("mira", "systemd-run --quiet --user sh -c 'exec sleep 3001'; "+load+
 		"podman run --detach box /busybox sleep 3002; podman run --detach --user=5 box /busybox sleep 3003; podman run --detach --userns=keep-id box /busybox sleep 3004")
-	session("kai", "sudo -n sleep 3011 & sudo -n su -c 'exec sleep 3012' & sudo -n tmux new-session -d 'exec sleep 3013'")
+	session("kai",
+		"sudo -n sleep 3011 & sudo -n su -c 'exec sleep 3012' & sudo -n tmux new-session -d 'exec sleep 3013'")
 	m.Run("systemd-run", "--quiet", "--unit=trainer", "sh", "-c", "exec sleep 3021")
 	m.Run("systemd-run", "--quiet", "--unit=elsewhere", "sh", "-c", "echo 4002 >/proc/self/loginuid; exec sleep 3022")
-	for _, box := range [][]string{{"--name=labelled", "--label=gpuboard.user=kai", "--label=x=1,gpuboard.user=mira", "3031"}, {"--name=plain", "3032"}} {
-		id := m.Run("env", "--chdir=/", "HOME=/root", "sh", "-c", load+"podman run --detach --cgroups=disabled "+strings.Join(box[:len(box)-1], " ")+" box /busybox sleep "+box[len(box)-1])
+	for _, box := range [][]string{{"--name=labelled", "--label=gpuboard.user=kai", "--label=x=1,gpuboard.user=mira",
+		"3031"}, {"--name=plain", "3032"}} {
+		id := m.Run("env", "--chdir=/", "HOME=/root", "sh", "-c",
+			load+"podman run --detach --cgroups=disabled "+strings.Join(box[:len(box)-1], " ")+" box /busybox sleep "+
+				box[len(box)-1])
 		// Podman's own cgroup, which crun makes only where it may set limits.
 		group := "/sys/fs/cgroup/machine.slice/libpod-" + strings.TrimSpace(id) + ".scope"
 		m.Run("mkdir", "-p", group)
@@ -96,7 +102,8 @@ func TestWhoseProcessesAre(t *testing.T) {
 			return err == nil
 		})
 		commands[pid] = p.command
-		fmt.Fprintf(&listed, "<process_info><pid>%d</pid><type>C</type><process_name>x</process_name><used_memory>900 MiB</used_memory></process_info>\n", pid)
+		fmt.Fprintf(&listed,
+			"<process_info><pid>%d</pid><type>C</type><process_name>x</process_name><used_memory>900 MiB</used_memory></process_info>\n", pid)
 	}
 	capture := mustReadFile(t, "collector/nvidiasmi/testdata/idle-8x-a100-550.xml")
 	m.Write("/srv/capture.xml", strings.Replace(capture, "<processes>\n", "<processes>\n"+listed.String(), 1), 0o644)
@@ -107,7 +114,8 @@ func TestWhoseProcessesAre(t *testing.T) {
 	look := func(asked bool) {
 		t.Helper()
 		for _, as := range []string{"root", "collector"} {
-			out, err := m.Try("env", "--chdir=/", "runuser", "-u", as, "--", "sh", "-c", "exec gpuboard collect --json --host gpu01 2>/dev/null")
+			out, err := m.Try("env", "--chdir=/", "runuser", "-u", as, "--", "sh", "-c",
+				"exec gpuboard collect --json --host gpu01 2>/dev/null")
 			var s snapshot.Snapshot
 			if json.Unmarshal([]byte(out), &s) != nil || len(s.Processes) != len(truth) {
 				t.Fatalf("as %s: %v: %s", as, err, out)
@@ -125,8 +133,10 @@ func TestWhoseProcessesAre(t *testing.T) {
 				} else if name != want.after {
 					by = ""
 				}
-				if got := owner.String(); got != strings.Replace(name, "ID", p.Container, 1) || by != "" && (len(claims) == 0 || claims[0].Source != by) {
-					t.Errorf("asked %t, as %s: %s is of %s by %v, want %s by %s\n%+v", asked, as, want.command, got, claims, name, by, p)
+				if got := owner.String(); got != strings.Replace(name, "ID", p.Container, 1) || by != "" &&
+					(len(claims) == 0 || claims[0].Source != by) {
+					t.Errorf("asked %t, as %s: %s is of %s by %v, want %s by %s\n%+v", asked, as, want.command, got,
+						claims, name, by, p)
 				}
 			}
 		}

@@ -216,7 +216,8 @@ func (d *diff) bookings() {
 		ending := func(t time.Time) bool { return begun(t) && !b.Until.IsZero() && b.Until.Sub(t) <= EndingWithin }
 		ended := func(t time.Time) bool { return !b.Until.IsZero() && !t.Before(b.Until) }
 		say := func(kind Kind, when, cause time.Time, summary string) {
-			e := Event{Kind: kind, Host: b.Host, At: when, Booking: b.ID, Users: []string{b.Name}, Summary: place(b) + ": " + summary}
+			e := Event{Kind: kind, Host: b.Host, At: when, Booking: b.ID, Users: []string{b.Name},
+				Summary: place(b) + ": " + summary}
 			if len(b.GPUs) == 1 {
 				e.GPU = &b.GPUs[0]
 			}
@@ -226,7 +227,8 @@ func (d *diff) bookings() {
 			say(BookingStart, b.From, b.From, b.Name+" has it "+until(b))
 		}
 		if ending(at) && !ended(at) && !(sameEnd && ending(before)) {
-			say(BookingEnding, b.Until.Add(-EndingWithin), b.Until, "the booking of "+b.Name+" ends at "+moment(b.Until))
+			say(BookingEnding, b.Until.Add(-EndingWithin), b.Until,
+				"the booking of "+b.Name+" ends at "+moment(b.Until))
 		}
 		if ended(at) && known && !(sameEnd && ended(before)) {
 			say(BookingEnd, b.Until, b.Until, "the booking of "+b.Name+" is over")
@@ -253,8 +255,11 @@ func (d *diff) unused() {
 		}
 		is.Unused = true
 		d.next.Bookings[g.Booking.ID] = is
-		d.emit(Event{Kind: BookingUnused, Host: h.Name, GPU: new(g.Index), Booking: g.Booking.ID, Users: []string{g.Booking.Name},
-			Summary: place(g.Booking) + " is booked by " + g.Booking.Name + " and not in use; to end the booking: " + release(g.Booking)},
+		d.emit(
+			Event{Kind: BookingUnused, Host: h.Name, GPU: new(g.Index), Booking: g.Booking.ID,
+				Users: []string{g.Booking.Name},
+				Summary: place(g.Booking) + " is booked by " + g.Booking.Name +
+					" and not in use; to end the booking: " + release(g.Booking)},
 			g.Booking.From)
 	}
 }
@@ -302,8 +307,10 @@ func (e Event) Mask(name, booking func(string) string) Event {
 // masked describes a kind in words that name nobody.
 func masked(kind Kind) string {
 	words := map[Kind]string{
-		HostNew: "is on the board", HostUp: "is back", HostStale: "is stale", HostDown: "is down", HostGone: "is no longer on the board",
-		GPULost: "is lost", GPUBack: "is back", GPUStuck: "holds memory that no living process owns", GPUFreed: "is free after a long use",
+		HostNew: "is on the board", HostUp: "is back", HostStale: "is stale", HostDown: "is down",
+		HostGone: "is no longer on the board",
+		GPULost:  "is lost", GPUBack: "is back", GPUStuck: "holds memory that no living process owns",
+		GPUFreed:     "is free after a long use",
 		BookingStart: "is booked from now on", BookingEnding: "has a booking that ends soon",
 		BookingEnd: "has a booking that is over", BookingUnused: "is booked and not in use",
 		GPUContested: "is booked by one and used by another", GPUContestedEnd: "is not contested any more",

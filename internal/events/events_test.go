@@ -18,7 +18,9 @@ var start = time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
 func scene(at time.Time, change func(*board.Board, *board.Host, *board.GPU)) *board.Board {
 	g := board.GPU{State: board.Free}
 	g.UUID = "GPU-1"
-	b := &board.Board{GeneratedAt: at, Hosts: []board.Host{{Name: "atlas", State: board.Up, SnapshotAt: at.Add(-10 * time.Second), GPUs: []board.GPU{g}}}}
+	b := &board.Board{GeneratedAt: at,
+		Hosts: []board.Host{{Name: "atlas", State: board.Up, SnapshotAt: at.Add(-10 * time.Second),
+			GPUs: []board.GPU{g}}}}
 	if change != nil {
 		change(b, &b.Hosts[0], &b.Hosts[0].GPUs[0])
 	}
@@ -31,7 +33,8 @@ func state(s board.State, people ...string) change {
 	return func(_ *board.Board, _ *board.Host, g *board.GPU) {
 		g.State = s
 		for _, p := range people {
-			g.Processes = append(g.Processes, board.Process{Person: p, Computes: true, Process: snapshot.Process{Type: snapshot.Compute}})
+			g.Processes = append(g.Processes,
+				board.Process{Person: p, Computes: true, Process: snapshot.Process{Type: snapshot.Compute}})
 		}
 	}
 }
@@ -70,18 +73,22 @@ func TestDiff(t *testing.T) {
 		"the first board is no news": {{0, state(board.Lost), ""}, {m, state(board.Lost), ""}},
 		"host goes and comes": {
 			{0, nil, ""}, {10 * m, silent(board.Stale, 0), "host-stale"}, {11 * m, silent(board.Stale, 0), ""},
-			{40 * m, silent(board.Down, 0), "host-down"}, {50 * m, silent(board.Down, 0), ""}, {h, nil, "host-up"}, {h + m, nil, ""},
+			{40 * m, silent(board.Down, 0), "host-down"}, {50 * m, silent(board.Down, 0), ""}, {h, nil, "host-up"},
+			{h + m, nil, ""},
 		},
 		"a backlog after an outage is not being back": {
-			{0, nil, ""}, {h, silent(board.Down, 0), "host-down"}, {h + m, silent(board.Stale, 30*m), ""}, {2 * h, silent(board.Down, 30*m), ""}, {3 * h, nil, "host-up"},
+			{0, nil, ""}, {h, silent(board.Down, 0), "host-down"}, {h + m, silent(board.Stale, 30*m), ""},
+			{2 * h, silent(board.Down, 30*m), ""}, {3 * h, nil, "host-up"},
 		},
 		"straight to down": {{0, nil, ""}, {h, silent(board.Down, 0), "host-down"}},
 		"a slice that is stuck, and that comes free after long use": {
-			{0, sliced(board.Busy, board.Free), ""}, {m, sliced(board.Stuck, board.Free), "gpu-stuck"}, {9 * h, sliced(board.Stuck, board.Free), ""},
+			{0, sliced(board.Busy, board.Free), ""}, {m, sliced(board.Stuck, board.Free), "gpu-stuck"},
+			{9 * h, sliced(board.Stuck, board.Free), ""},
 			{9*h + m, sliced(board.Free, board.Free), ""}, {10 * h, sliced(board.Free, board.Free), "gpu-freed"},
 		},
 		"slices are lost with their GPU, of which that is said once": {
-			{0, sliced(board.Busy, board.Free), ""}, {m, sliced(board.Lost, board.Lost), "gpu-lost"}, {2 * m, sliced(board.Busy, board.Free), "gpu-back"},
+			{0, sliced(board.Busy, board.Free), ""}, {m, sliced(board.Lost, board.Lost), "gpu-lost"},
+			{2 * m, sliced(board.Busy, board.Free), "gpu-back"},
 		},
 		"a GPU that is partitioned anew has lost nothing": {
 			{0, sliced(board.Busy, board.Free), ""}, {m, sliced(board.Free), ""}, {2 * m, nil, ""},
@@ -91,21 +98,26 @@ func TestDiff(t *testing.T) {
 		},
 		"host appears and leaves": {
 			{0, func(b *board.Board, _ *board.Host, _ *board.GPU) { b.Hosts = nil }, ""}, {m, nil, "host-new"},
-			{2 * m, func(b *board.Board, _ *board.Host, _ *board.GPU) { b.Hosts = nil }, "host-gone"}, {3 * m, func(b *board.Board, _ *board.Host, _ *board.GPU) { b.Hosts = nil }, ""},
+			{2 * m, func(b *board.Board, _ *board.Host, _ *board.GPU) { b.Hosts = nil }, "host-gone"},
+			{3 * m, func(b *board.Board, _ *board.Host, _ *board.GPU) { b.Hosts = nil }, ""},
 		},
 		"gpu lost, silent, back": {
 			{0, nil, ""}, {m, state(board.Lost), "gpu-lost"}, {2 * m, state(board.Lost), ""},
-			{h, silent(board.Stale, 2*m), "host-stale"}, {2 * h, state(board.Lost), "host-up"}, {2*h + m, nil, "gpu-back"},
+			{h, silent(board.Stale, 2*m), "host-stale"}, {2 * h, state(board.Lost), "host-up"},
+			{2*h + m, nil, "gpu-back"},
 		},
 		"a gpu that cannot be asked stays what it was": {
-			{0, state(board.Lost), ""}, {m, state(board.Unknown), ""}, {2 * m, state(board.Lost), ""}, {3 * m, state(board.Drained), ""}, {4 * m, nil, "gpu-back"},
+			{0, state(board.Lost), ""}, {m, state(board.Unknown), ""}, {2 * m, state(board.Lost), ""},
+			{3 * m, state(board.Drained), ""}, {4 * m, nil, "gpu-back"},
 		},
 		"drained while it is used": {
-			{0, state(board.Busy, "mira"), ""}, {7 * h, state(board.Drained), ""}, {8 * h, state(board.Busy, "mira"), ""}, {9 * h, nil, ""}, {9*h + 6*m, nil, "gpu-freed"},
+			{0, state(board.Busy, "mira"), ""}, {7 * h, state(board.Drained), ""},
+			{8 * h, state(board.Busy, "mira"), ""}, {9 * h, nil, ""}, {9*h + 6*m, nil, "gpu-freed"},
 		},
 		"a full answer lacks one": {
 			{0, twoGPUs, ""}, {m, second(board.Lost, true), "gpu-lost"}, {2 * m, second(board.Lost, true), ""},
-			{3 * m, second(board.Unknown, true), ""}, {4 * m, second(board.Lost, true), ""}, {5 * m, twoGPUs, "gpu-back"}, {6 * m, twoGPUs, ""},
+			{3 * m, second(board.Unknown, true), ""}, {4 * m, second(board.Lost, true), ""},
+			{5 * m, twoGPUs, "gpu-back"}, {6 * m, twoGPUs, ""},
 		},
 		"an answer that was cut loses none": {
 			{0, twoGPUs, ""}, {m, second(board.Unknown, false), ""}, {2 * m, twoGPUs, ""},
@@ -119,24 +131,29 @@ func TestDiff(t *testing.T) {
 				host.GPUs = append(host.GPUs, board.GPU{Missing: true, State: board.Lost})
 			}, ""},
 		},
-		"stuck": {{0, state(board.Busy, "kai"), ""}, {m, state(board.Stuck), "gpu-stuck"}, {2 * m, state(board.Stuck), ""}},
+		"stuck": {{0, state(board.Busy, "kai"), ""}, {m, state(board.Stuck), "gpu-stuck"},
+			{2 * m, state(board.Stuck), ""}},
 		"freed after a long use": {
-			{0, state(board.Busy, "mira"), ""}, {7 * h, state(board.Busy, "mira"), ""}, {7*h + m, nil, ""}, {7*h + 4*m, nil, ""},
+			{0, state(board.Busy, "mira"), ""}, {7 * h, state(board.Busy, "mira"), ""}, {7*h + m, nil, ""},
+			{7*h + 4*m, nil, ""},
 			{7*h + 7*m, nil, "gpu-freed"}, {8 * h, nil, ""},
 		},
 		"freed after a short use": {{0, nil, ""}, {m, state(board.Busy, "mira"), ""}, {h, nil, ""}, {2 * h, nil, ""}},
 		"a gap within a sweep": {
-			{0, state(board.Busy, "mira"), ""}, {7 * h, nil, ""}, {7*h + 2*m, state(board.Busy, "mira"), ""}, {7*h + 4*m, nil, ""}, {7*h + 10*m, nil, "gpu-freed"},
+			{0, state(board.Busy, "mira"), ""}, {7 * h, nil, ""}, {7*h + 2*m, state(board.Busy, "mira"), ""},
+			{7*h + 4*m, nil, ""}, {7*h + 10*m, nil, "gpu-freed"},
 		},
 		"released to somebody's booking": {
 			{0, state(board.Busy, "mira"), ""}, {7 * h, state(board.Booked), ""}, {30 * h, nil, ""}, {31 * h, nil, ""},
 		},
 		"a booking from start to end": {
-			{0, booking(h, 4*h), ""}, {h, booking(h, 4*h), "booking-start"}, {h + m, booking(h, 4*h), ""}, {3*h + m, booking(h, 4*h), "booking-ending"},
+			{0, booking(h, 4*h), ""}, {h, booking(h, 4*h), "booking-start"}, {h + m, booking(h, 4*h), ""},
+			{3*h + m, booking(h, 4*h), "booking-ending"},
 			{3*h + 2*m, booking(h, 4*h), ""}, {4 * h, booking(h, 4*h), "booking-end"}, {4*h + m, booking(h, 4*h), ""},
 		},
 		"extended": {
-			{0, booking(-h, 30*m), ""}, {10 * m, booking(-h, 8*h), ""}, {7*h + m, booking(-h, 8*h), "booking-ending"}, {8 * h, booking(-h, 8*h), "booking-end"},
+			{0, booking(-h, 30*m), ""}, {10 * m, booking(-h, 8*h), ""}, {7*h + m, booking(-h, 8*h), "booking-ending"},
+			{8 * h, booking(-h, 8*h), "booking-end"},
 		},
 		"open-ended":           {{0, nil, ""}, {m, booking(-h, 0), "booking-start"}, {90 * h, booking(-h, 0), ""}},
 		"over when first seen": {{0, nil, ""}, {m, booking(-9*h, -h), ""}, {2 * m, booking(-9*h, -h), ""}},
@@ -228,7 +245,8 @@ func roundTrip(t *testing.T, m Memory) Memory {
 func TestBookingsFarAheadAreNotRemembered(t *testing.T) {
 	in := func(at, from time.Duration) *board.Board {
 		return scene(start.Add(at), func(b *board.Board, _ *board.Host, _ *board.GPU) {
-			b.Bookings = []board.Booking{{ID: "b1", Host: "atlas", Name: "mira", From: start.Add(from), Until: start.Add(from + 48*time.Hour)}}
+			b.Bookings = []board.Booking{{ID: "b1", Host: "atlas", Name: "mira", From: start.Add(from),
+				Until: start.Add(from + 48*time.Hour)}}
 		})
 	}
 	_, mem := Diff(Memory{}, in(0, ahead+time.Minute))
@@ -324,13 +342,15 @@ func TestUnknownUsersAreNotNamed(t *testing.T) {
 	var memory Memory
 	var found []Event
 	for _, s := range []step{
-		{0, state(board.Busy, "mira"), ""}, {time.Minute, state(board.Busy, ""), ""}, {9 * time.Hour, nil, ""}, {10 * time.Hour, nil, ""},
+		{0, state(board.Busy, "mira"), ""}, {time.Minute, state(board.Busy, ""), ""}, {9 * time.Hour, nil, ""},
+		{10 * time.Hour, nil, ""},
 	} {
 		var happened []Event
 		happened, memory = Diff(memory, scene(start.Add(s.after), s.change))
 		found = append(found, happened...)
 	}
-	if len(found) != 1 || found[0].Kind != GPUFreed || len(found[0].Users) > 0 || strings.Contains(found[0].Summary, "used by") {
+	if len(found) != 1 || found[0].Kind != GPUFreed || len(found[0].Users) > 0 ||
+		strings.Contains(found[0].Summary, "used by") {
 		t.Errorf("events %+v, want one of a GPU that nobody known has freed", found)
 	}
 }
@@ -339,7 +359,8 @@ func TestUnknownUsersAreNotNamed(t *testing.T) {
 func TestBookingsThatCannotBeReadAreNoEvents(t *testing.T) {
 	for name, want := range map[string]int{"mira": 1, "?": 0} {
 		booked := func(b *board.Board, _ *board.Host, _ *board.GPU) {
-			b.Bookings = []board.Booking{{ID: "b1", Host: "atlas", GPUs: []int{0}, Name: name, From: start.Add(time.Second)}}
+			b.Bookings = []board.Booking{{ID: "b1", Host: "atlas", GPUs: []int{0}, Name: name,
+				From: start.Add(time.Second)}}
 		}
 		_, memory := Diff(Memory{}, scene(start, nil))
 		if found, _ := Diff(memory, scene(start.Add(time.Minute), booked)); len(found) != want {
@@ -359,7 +380,8 @@ func TestStuckNamesWhoLeftTheMemory(t *testing.T) {
 	}
 	_, memory := Diff(Memory{}, scene(start, state(board.Busy, "kai")))
 	found, _ := Diff(memory, scene(start.Add(time.Minute), left))
-	if len(found) != 1 || !slices.Equal(found[0].Users, []string{"kai"}) || !strings.HasSuffix(found[0].Summary, ", left by kai, lou?, unknown (root)") {
+	if len(found) != 1 || !slices.Equal(found[0].Users, []string{"kai"}) ||
+		!strings.HasSuffix(found[0].Summary, ", left by kai, lou?, unknown (root)") {
 		t.Errorf("events %+v", found)
 	}
 }

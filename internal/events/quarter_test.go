@@ -82,8 +82,9 @@ func live(r *rand.Rand, name string) *truth {
 		i = span(i, 0, 120, func(*moment) {})
 	}
 	for i := 6; i < steps; {
-		b := booking.Booking{ID: fmt.Sprintf("%s-%d", name, i), Host: name, Target: booking.Target{Index: 0, UUID: "GPU-" + name},
-			Name: person(), From: at(i), Kind: booking.Reserved}
+		b := booking.Booking{ID: fmt.Sprintf("%s-%d", name, i), Host: name,
+			Target: booking.Target{Index: 0, UUID: "GPU-" + name},
+			Name:   person(), From: at(i), Kind: booking.Reserved}
 		i = span(i, 6, 200, func(m *moment) { m.booker, m.booking = b.Name, b.ID })
 		b.Until = at(i)
 		tr.booked = append(tr.booked, b)
@@ -109,8 +110,10 @@ func (tr *truth) snapshot(i int) *snapshot.Snapshot {
 		Processes: []snapshot.Process{}}
 	if m.who != "" {
 		g.MemoryUsed = new(int64(9000))
-		p := snapshot.Process{GPU: 0, GPUUUID: g.UUID, PID: 4000 + m.from, Type: snapshot.Compute, User: m.who, UID: new(int64(1001)),
-			Program: "train.py", UsedMemory: new(int64(9000)), Alive: new(true), StartedAt: new(snapshot.TimeOf(at(m.from)))}
+		p := snapshot.Process{GPU: 0, GPUUUID: g.UUID, PID: 4000 + m.from, Type: snapshot.Compute, User: m.who,
+			UID:     new(int64(1001)),
+			Program: "train.py", UsedMemory: new(int64(9000)), Alive: new(true),
+			StartedAt: new(snapshot.TimeOf(at(m.from)))}
 		if !m.certain {
 			p.Container = "a1b2c3d4e5f6"
 		}
@@ -123,7 +126,8 @@ func (tr *truth) snapshot(i int) *snapshot.Snapshot {
 		g.ThrottleReasons = []string{"hw_thermal_slowdown"}
 	}
 	if m.xid {
-		s.Errors = append(s.Errors, snapshot.Problem{Code: "gpu:xid", Message: "the driver reported XID 79", GPU: new(0)})
+		s.Errors = append(s.Errors,
+			snapshot.Problem{Code: "gpu:xid", Message: "the driver reported XID 79", GPU: new(0)})
 	}
 	if m.known == blind {
 		g.ProcessesUnknown, s.Processes = "smi:processes", []snapshot.Process{}

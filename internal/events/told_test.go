@@ -39,7 +39,8 @@ func TestIdleIsToldToWhoHasHeldItForSoLong(t *testing.T) {
 	idle := held(7*time.Hour, both)
 	found := told(idle, idle)
 	want := "atlas GPU 0 is held by ada and has been idle for 7 h; to end the program: ssh atlas.lab kill 4711"
-	if len(found) != 1 || found[0].Kind != GPUIdle || !slices.Equal(found[0].Users, []string{"ada"}) || found[0].Summary != want {
+	if len(found) != 1 || found[0].Kind != GPUIdle || !slices.Equal(found[0].Users, []string{"ada"}) ||
+		found[0].Summary != want {
 		t.Errorf("events %+v, want %q for ada alone", found, want)
 	}
 	for name, change := range map[string]change{
@@ -106,10 +107,13 @@ func TestContestedIsToldToBoth(t *testing.T) {
 
 func TestNoCommandThatMayNotWork(t *testing.T) {
 	for name, change := range map[string]change{
-		"in a container":    func(_ *board.Board, _ *board.Host, g *board.GPU) { g.Processes[0].Container = "a1b2c3" },
-		"another's account": func(_ *board.Board, _ *board.Host, g *board.GPU) { g.Processes[0].By = []snapshot.Claim{{User: "ada"}} },
-		"an option of ssh":  func(_ *board.Board, h *board.Host, _ *board.GPU) { h.Address = "-oProxyCommand=reboot" },
-		"a port":            func(_ *board.Board, h *board.Host, _ *board.GPU) { h.Address = "atlas.lab:2222" },
+		"in a container": func(_ *board.Board, _ *board.Host, g *board.GPU) { g.Processes[0].Container = "a1b2c3" },
+		"another's account": func(_ *board.Board, _ *board.Host,
+			g *board.GPU) {
+			g.Processes[0].By = []snapshot.Claim{{User: "ada"}}
+		},
+		"an option of ssh": func(_ *board.Board, h *board.Host, _ *board.GPU) { h.Address = "-oProxyCommand=reboot" },
+		"a port":           func(_ *board.Board, h *board.Host, _ *board.GPU) { h.Address = "atlas.lab:2222" },
 	} {
 		idle := func(b *board.Board, h *board.Host, g *board.GPU) {
 			held(7*time.Hour, map[string]time.Duration{"ada": 20 * time.Hour})(b, h, g)
@@ -151,7 +155,8 @@ func TestFaultsOfACard(t *testing.T) {
 			g.Slices[i].Processes = []board.Process{{Person: who, Computes: true}}
 		}
 		g.ThrottleReasons, g.Temperature = []string{"sw_thermal_slowdown"}, new(93)
-		h.Problems = []snapshot.Problem{{Code: "gpu:xid", Message: `atlas says: "XID 79"`, GPU: new(0)}, {Code: "gpu:xid", GPU: new(1)}}
+		h.Problems = []snapshot.Problem{{Code: "gpu:xid", Message: `atlas says: "XID 79"`, GPU: new(0)},
+			{Code: "gpu:xid", GPU: new(1)}}
 	}
 	found := told(hot, hot)
 	said := map[Kind]string{

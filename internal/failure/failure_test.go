@@ -40,8 +40,10 @@ func TestCodeOf(t *testing.T) {
 		{&net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EADDRINUSE)}, "listen:in-use"},
 		{&net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EADDRNOTAVAIL)}, "listen:address"},
 		{fmt.Errorf("adding: %w", spool.ErrLocked), "loop:busy"},
-		{fmt.Errorf("pushing: %w", &publisher.Error{Code: publisher.CodeAuth, Err: path(syscall.EACCES)}), publisher.CodeAuth},
-		{fmt.Errorf("reading: %w", &snapshot.DecodeError{Code: snapshot.BadDepth, Err: errors.New("deep")}), snapshot.BadDepth},
+		{fmt.Errorf("pushing: %w", &publisher.Error{Code: publisher.CodeAuth, Err: path(syscall.EACCES)}),
+			publisher.CodeAuth},
+		{fmt.Errorf("reading: %w", &snapshot.DecodeError{Code: snapshot.BadDepth, Err: errors.New("deep")}),
+			snapshot.BadDepth},
 		{failure.Because("site:failed", context.Canceled), ""}, // somebody asked for it
 		{failure.Usage("", "no such thing"), ""},
 	} {
@@ -50,7 +52,8 @@ func TestCodeOf(t *testing.T) {
 		}
 	}
 	var f *failure.Error
-	if err := failure.Because("site:failed", again(errors.New("x"))); !errors.As(err, &f) || f.Exit != failure.ExitTryAgain {
+	if err := failure.Because("site:failed", again(errors.New("x"))); !errors.As(err, &f) ||
+		f.Exit != failure.ExitTryAgain {
 		t.Error("a reason hides the exit code")
 	}
 	if failure.Because("site:failed", nil) != nil {
@@ -64,8 +67,10 @@ func TestTheLoopsLogHasCodes(t *testing.T) {
 	var log bytes.Buffer
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	l := failure.NewLog(&log, func() time.Time { return now })
-	l.Report("publishing", publisher.CodeLost, &publisher.Error{Code: publisher.CodeRefused, Err: errors.New("nobody listens")})
-	l.Report("publishing", publisher.CodeLost, &publisher.Error{Code: publisher.CodeRefused, Err: errors.New("nobody listens")})
+	l.Report("publishing", publisher.CodeLost,
+		&publisher.Error{Code: publisher.CodeRefused, Err: errors.New("nobody listens")})
+	l.Report("publishing", publisher.CodeLost,
+		&publisher.Error{Code: publisher.CodeRefused, Err: errors.New("nobody listens")})
 	l.Report("telling Consul", "register:failed", errors.New("no answer"))
 	l.Report("heartbeat", "spool:unwritable", syscall.ENOSPC)
 	l.Report("publishing", publisher.CodeLost, nil)

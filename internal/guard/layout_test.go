@@ -18,11 +18,12 @@ import (
 // go/parser and not asked of "go list", because a test sees files that it opens
 // as its inputs and is run again when one of them changes.
 var rooms = map[string][]string{
-	".":                    {"internal/cli"},
-	"internal/cli":         {"*"},
-	"internal/snapshot":    {},
-	"internal/atomicfile":  {"internal/shell"},
-	"collector":            {"collector/amdsmi", "collector/containers", "collector/hostinfo", "collector/kernellog", "collector/nvidiasmi", "collector/ps", "internal/atomicfile", "internal/snapshot"},
+	".":                   {"internal/cli"},
+	"internal/cli":        {"*"},
+	"internal/snapshot":   {},
+	"internal/atomicfile": {"internal/shell"},
+	"collector": {"collector/amdsmi", "collector/containers", "collector/hostinfo", "collector/kernellog",
+		"collector/nvidiasmi", "collector/ps", "internal/atomicfile", "internal/snapshot"},
 	"collector/containers": {"internal/shell", "internal/snapshot"},
 	"collector/amdsmi":     {"internal/snapshot"},
 	"collector/nvidiasmi":  {"collector/ps", "internal/snapshot"},
@@ -32,45 +33,66 @@ var rooms = map[string][]string{
 	"internal/shell":       {},
 	"internal/failure":     {"internal/atomicfile", "internal/snapshot", "internal/spool", "publisher"},
 	"internal/spelling":    {},
-	"internal/doctor":      {"collector/containers", "internal/atomicfile", "internal/board", "internal/booking", "internal/config", "internal/failure", "internal/inventory", "internal/legacy", "internal/node", "internal/notify", "internal/pull", "internal/shell", "internal/snapshot", "internal/spool", "internal/watch", "publisher", "sitegen", "sitegen/page", "sitegen/render"},
-	"internal/setup":       {"collector/containers", "deploy", "internal/atomicfile", "internal/config", "internal/failure", "internal/inventory", "internal/legacy", "internal/shell", "internal/snapshot", "publisher"},
-	"internal/config":      {"internal/atomicfile", "internal/board", "internal/booking", "internal/events", "internal/failure", "internal/inventory", "internal/notify", "internal/snapshot", "internal/spelling", "internal/sshclient"},
+	"internal/doctor": {"collector/containers", "internal/atomicfile", "internal/board", "internal/booking",
+		"internal/config", "internal/failure", "internal/inventory", "internal/legacy", "internal/node",
+		"internal/notify", "internal/pull", "internal/shell", "internal/snapshot", "internal/spool", "internal/watch",
+		"publisher", "sitegen", "sitegen/page", "sitegen/render"},
+	"internal/setup": {"collector/containers", "deploy", "internal/atomicfile", "internal/config",
+		"internal/failure", "internal/inventory", "internal/legacy", "internal/shell", "internal/snapshot",
+		"publisher"},
+	"internal/config": {"internal/atomicfile", "internal/board", "internal/booking", "internal/events",
+		"internal/failure", "internal/inventory", "internal/notify", "internal/snapshot", "internal/spelling",
+		"internal/sshclient"},
 	"internal/spool":       {"internal/atomicfile", "internal/snapshot"},
 	"internal/objectstore": {"internal/snapshot"},
 	"internal/sshclient":   {"internal/atomicfile", "internal/shell", "internal/snapshot"},
-	"publisher":            {"internal/atomicfile", "internal/objectstore", "internal/shell", "internal/snapshot", "internal/spool", "internal/sshclient"},
-	"publisher/site":       {"internal/atomicfile", "internal/objectstore", "publisher", "sitegen/render"},
-	"publisher/dropbox":    {"internal/atomicfile", "internal/snapshot", "internal/spool"},
-	"internal/inventory":   {"internal/atomicfile", "internal/snapshot"},
-	"internal/booking":     {"internal/atomicfile", "internal/shell", "internal/snapshot", "internal/spelling"},
-	"internal/history":     {"internal/snapshot"},
-	"internal/legacy":      {"internal/snapshot"},
-	"internal/board":       {"internal/booking", "internal/history", "internal/inventory", "internal/snapshot"},
-	"internal/events":      {"internal/board", "internal/shell", "internal/snapshot"},
-	"internal/notify":      {"internal/atomicfile", "internal/events", "internal/snapshot"},
-	"sitegen":              {"internal/atomicfile", "internal/board", "internal/booking", "internal/events", "internal/history", "internal/inventory", "internal/legacy", "internal/snapshot", "internal/spool", "sitegen/data", "sitegen/page", "sitegen/render", "sitegen/text", "templates"},
-	"sitegen/page":         {"docs", "internal/board", "internal/booking", "internal/snapshot", "sitegen/render", "templates"},
-	"sitegen/data":         {"internal/board", "internal/events", "internal/snapshot", "sitegen/render"},
-	"sitegen/text":         {"internal/board", "internal/snapshot", "sitegen/render"},
-	"sitegen/render":       {"internal/board", "internal/events", "internal/history", "internal/snapshot", "templates"},
-	"internal/serve":       {"internal/atomicfile", "internal/board", "internal/booking", "sitegen/data", "sitegen/page", "sitegen/render"},
-	"internal/pull":        {"collector", "collector/hostinfo", "collector/nvidiasmi", "collector/ps", "internal/atomicfile", "internal/snapshot", "internal/spool", "internal/sshclient", "publisher"},
-	"internal/node":        {"collector", "internal/atomicfile", "internal/board", "internal/config", "internal/failure", "internal/inventory", "internal/shell", "internal/snapshot", "internal/spool", "publisher"},
-	"internal/watch":       {"internal/atomicfile", "internal/board", "internal/config", "internal/events", "internal/failure", "internal/history", "internal/inventory", "internal/notify", "internal/objectstore", "internal/pull", "internal/shell", "internal/snapshot", "internal/source", "internal/spool", "publisher", "publisher/site", "sitegen", "sitegen/data", "sitegen/render"},
-	"internal/source":      {"internal/atomicfile", "internal/board", "internal/booking", "internal/config", "internal/failure", "internal/inventory", "internal/node", "internal/objectstore", "internal/shell", "internal/snapshot", "internal/spelling", "sitegen", "sitegen/data", "sitegen/render"},
-	"internal/mcp":         {"internal/board", "internal/booking", "internal/failure", "internal/snapshot", "internal/source", "sitegen/data", "sitegen/text"},
-	"internal/demo":        {"collector", "collector/hostinfo", "internal/inventory", "internal/snapshot"},
-	"templates":            {},
-	"docs":                 {},
-	"deploy":               {},
+	"publisher": {"internal/atomicfile", "internal/objectstore", "internal/shell", "internal/snapshot",
+		"internal/spool", "internal/sshclient"},
+	"publisher/site":     {"internal/atomicfile", "internal/objectstore", "publisher", "sitegen/render"},
+	"publisher/dropbox":  {"internal/atomicfile", "internal/snapshot", "internal/spool"},
+	"internal/inventory": {"internal/atomicfile", "internal/snapshot"},
+	"internal/booking":   {"internal/atomicfile", "internal/shell", "internal/snapshot", "internal/spelling"},
+	"internal/history":   {"internal/snapshot"},
+	"internal/legacy":    {"internal/snapshot"},
+	"internal/board":     {"internal/booking", "internal/history", "internal/inventory", "internal/snapshot"},
+	"internal/events":    {"internal/board", "internal/shell", "internal/snapshot"},
+	"internal/notify":    {"internal/atomicfile", "internal/events", "internal/snapshot"},
+	"sitegen": {"internal/atomicfile", "internal/board", "internal/booking", "internal/events",
+		"internal/history", "internal/inventory", "internal/legacy", "internal/snapshot", "internal/spool",
+		"sitegen/data", "sitegen/page", "sitegen/render", "sitegen/text", "templates"},
+	"sitegen/page": {"docs", "internal/board", "internal/booking", "internal/snapshot", "sitegen/render",
+		"templates"},
+	"sitegen/data":   {"internal/board", "internal/events", "internal/snapshot", "sitegen/render"},
+	"sitegen/text":   {"internal/board", "internal/snapshot", "sitegen/render"},
+	"sitegen/render": {"internal/board", "internal/events", "internal/history", "internal/snapshot", "templates"},
+	"internal/serve": {"internal/atomicfile", "internal/board", "internal/booking", "sitegen/data", "sitegen/page",
+		"sitegen/render"},
+	"internal/pull": {"collector", "collector/hostinfo", "collector/nvidiasmi", "collector/ps", "internal/atomicfile",
+		"internal/snapshot", "internal/spool", "internal/sshclient", "publisher"},
+	"internal/node": {"collector", "internal/atomicfile", "internal/board", "internal/config", "internal/failure",
+		"internal/inventory", "internal/shell", "internal/snapshot", "internal/spool", "publisher"},
+	"internal/watch": {"internal/atomicfile", "internal/board", "internal/config", "internal/events",
+		"internal/failure", "internal/history", "internal/inventory", "internal/notify", "internal/objectstore",
+		"internal/pull", "internal/shell", "internal/snapshot", "internal/source", "internal/spool", "publisher",
+		"publisher/site", "sitegen", "sitegen/data", "sitegen/render"},
+	"internal/source": {"internal/atomicfile", "internal/board", "internal/booking", "internal/config",
+		"internal/failure", "internal/inventory", "internal/node", "internal/objectstore", "internal/shell",
+		"internal/snapshot", "internal/spelling", "sitegen", "sitegen/data", "sitegen/render"},
+	"internal/mcp": {"internal/board", "internal/booking", "internal/failure", "internal/snapshot", "internal/source",
+		"sitegen/data", "sitegen/text"},
+	"internal/demo": {"collector", "collector/hostinfo", "internal/inventory", "internal/snapshot"},
+	"templates":     {},
+	"docs":          {},
+	"deploy":        {},
 }
 
 // doors are packages of the outside world, and the only rooms that may import
 // them. Every package that is not of the standard library has a line here.
 var doors = map[string][]string{
-	"crypto/tls":                         {"internal/notify"},
-	"database/sql":                       {"internal/history"},
-	"net/http":                           {"internal/cli", "internal/doctor", "internal/inventory", "internal/notify", "internal/objectstore", "internal/serve", "internal/source"},
+	"crypto/tls":   {"internal/notify"},
+	"database/sql": {"internal/history"},
+	"net/http": {"internal/cli", "internal/doctor", "internal/inventory", "internal/notify",
+		"internal/objectstore", "internal/serve", "internal/source"},
 	"os/exec":                            {"collector", "internal/notify", "internal/node", "internal/cli"},
 	"os/signal":                          {"internal/cli"},
 	"github.com/a-h/templ":               {"sitegen/page", "templates"},
@@ -94,8 +116,10 @@ var doors = map[string][]string{
 	"github.com/yuin/goldmark":           {"sitegen/page"},
 	"golang.org/x/crypto/bcrypt":         {"internal/serve"},
 	"golang.org/x/crypto/ssh":            {"internal/sshclient", "publisher", "publisher/dropbox"},
-	"golang.org/x/sync/errgroup":         {"internal/doctor", "internal/notify", "internal/watch", "sitegen", "sitegen/render"},
-	"golang.org/x/sys/unix":              {"collector", "collector/hostinfo", "internal/atomicfile", "internal/booking", "internal/spool"},
+	"golang.org/x/sync/errgroup": {"internal/doctor", "internal/notify", "internal/watch", "sitegen",
+		"sitegen/render"},
+	"golang.org/x/sys/unix": {"collector", "collector/hostinfo", "internal/atomicfile", "internal/booking",
+		"internal/spool"},
 	"golang.org/x/term":                  {"internal/cli"},
 	"golang.org/x/text/encoding/charmap": {"internal/booking"},
 	"golang.org/x/text/feature/plural":   {"sitegen/page"},
@@ -139,7 +163,8 @@ var parsed = sync.OnceValues(func() (all []source, err error) {
 			return err
 		}
 		if d.IsDir() {
-			if name := d.Name(); path != "." && (strings.HasPrefix(name, ".") || name == "testdata" || path == "tools" || path == "dist") {
+			if name := d.Name(); path != "." &&
+				(strings.HasPrefix(name, ".") || name == "testdata" || path == "tools" || path == "dist") {
 				return filepath.SkipDir
 			}
 			return nil
@@ -156,7 +181,9 @@ var parsed = sync.OnceValues(func() (all []source, err error) {
 			return err
 		}
 		path = filepath.ToSlash(path)
-		all = append(all, source{path: path, room: filepath.ToSlash(filepath.Dir(path)), test: strings.HasSuffix(path, "_test.go"), text: string(text), file: f})
+		all = append(all,
+			source{path: path, room: filepath.ToSlash(filepath.Dir(path)), test: strings.HasSuffix(path, "_test.go"),
+				text: string(text), file: f})
 		return nil
 	})
 	return all, err
@@ -202,7 +229,8 @@ func TestPackagesImportOnlyWhatIsAllowed(t *testing.T) {
 			}
 			door := doorOf(name)
 			if door == "" && strings.Contains(name, ".") {
-				t.Errorf("%s imports %s, which is not in the table of doors; a new dependency needs a line there and in ARCHITECTURE.md", s.path, name)
+				t.Errorf(
+					"%s imports %s, which is not in the table of doors; a new dependency needs a line there and in ARCHITECTURE.md", s.path, name)
 			}
 			if door != "" && !slices.Contains(doors[door], s.room) {
 				t.Errorf("%s imports %s, which only %s may", s.path, name, strings.Join(doors[door], ", "))

@@ -34,7 +34,8 @@ func TestCodesOfNodes(t *testing.T) {
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			// Validate, which runs on the node as well.
-			if call, ok := n.(*ast.CallExpr); ok && s.path == "internal/snapshot/validate.go" || ok && s.path == "internal/snapshot/shapes.go" {
+			if call, ok := n.(*ast.CallExpr); ok && s.path == "internal/snapshot/validate.go" || ok &&
+				s.path == "internal/snapshot/shapes.go" {
 				for _, arg := range call.Args {
 					if name, ok := arg.(*ast.Ident); ok && constants[name.Name] != "" {
 						said[constants[name.Name]] = true

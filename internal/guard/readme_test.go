@@ -28,7 +28,8 @@ func TestReadmeHasTheCommandOfCI(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^    (\S.*)$`).FindAllStringSubmatch(section[1], -1) {
 		shown = append(shown, m[1])
 	}
-	if want := []string{"CGO_ENABLED=0 go build -o gpuboard . && ./gpuboard demo", "./gpuboard pull user@gpu07", last}; !slices.Equal(shown, want) {
+	if want := []string{"CGO_ENABLED=0 go build -o gpuboard . && ./gpuboard demo", "./gpuboard pull user@gpu07",
+		last}; !slices.Equal(shown, want) {
 		t.Errorf("README.md shows %q, want %q", shown, want)
 	}
 }

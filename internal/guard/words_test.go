@@ -22,7 +22,10 @@ func TestCodesHaveWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	// register tells the node that registers, and no board.
-	code, area := regexp.MustCompile(`"([a-z]+:[a-z-]+)"`), regexp.MustCompile(`^(aliases|amd|bad|booking|clock|cluster|consul|discovery|drop|gpu|history|host|legacy|note|notify|people|ps|pull|root|smi|state|store):|^site:unpublished$`)
+	code, area := regexp.MustCompile(
+		`"([a-z]+:[a-z-]+)"`),
+		regexp.MustCompile(
+			`^(aliases|amd|bad|booking|clock|cluster|consul|discovery|drop|gpu|history|host|legacy|note|notify|people|ps|pull|root|smi|state|store):|^site:unpublished$`)
 	found := map[string]string{
 		// Made of a prefix and what follows.
 		"consul:critical": "board", "consul:warning": "board", "consul:maintenance": "board",
@@ -30,7 +33,9 @@ func TestCodesHaveWords(t *testing.T) {
 	for _, s := range sources(t) {
 		room, _, _ := strings.Cut(strings.TrimPrefix(s.path, "internal/"), "/")
 		// The errors of the loop are none of a board.
-		if s.test || s.path == "internal/watch/watch.go" || !strings.Contains(" board booking collector history inventory legacy pull snapshot spool sitegen watch ", " "+room+" ") {
+		if s.test || s.path == "internal/watch/watch.go" ||
+			!strings.Contains(" board booking collector history inventory legacy pull snapshot spool sitegen watch ",
+				" "+room+" ") {
 			continue
 		}
 		for _, m := range code.FindAllStringSubmatch(s.text, -1) {

@@ -25,7 +25,8 @@ func tick(r *rand.Rand, hosts int, seq uint64, at time.Time) []history.Batch {
 	bs := make([]history.Batch, hosts)
 	for h := range bs {
 		bs[h] = history.Batch{
-			Host: fmt.Sprintf("gpu%04d", h), Boot: fmt.Sprintf("boot-%d", h), Samples: []snapshot.Sample{noisy(r, h, seq, at)},
+			Host: fmt.Sprintf("gpu%04d", h), Boot: fmt.Sprintf("boot-%d", h),
+			Samples: []snapshot.Sample{noisy(r, h, seq, at)},
 		}
 	}
 	return bs
@@ -131,7 +132,8 @@ func BenchmarkQueries(b *testing.B) {
 	} {
 		b.Run(q.name, func(b *testing.B) {
 			for b.Loop() {
-				vs, _, err := s.HostMeans(ctx, "gpu0000", history.Steps(end.Add(-q.length), end, q.step), history.Utilization)
+				vs, _, err := s.HostMeans(ctx, "gpu0000", history.Steps(end.Add(-q.length), end, q.step),
+					history.Utilization)
 				if err != nil || len(vs) != 8 {
 					b.Fatal(len(vs), err)
 				}

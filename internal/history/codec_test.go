@@ -49,7 +49,8 @@ func FuzzFrame(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 3 {
 		d := &frame{slots: 24}
-		d.put(3, newHost("a").fives(randomReadings(r, 200), t0.UnixMilli()/fiveMinutes, t0.UnixMilli()/fiveMinutes+11, 5))
+		d.put(3,
+			newHost("a").fives(randomReadings(r, 200), t0.UnixMilli()/fiveMinutes, t0.UnixMilli()/fiveMinutes+11, 5))
 		f.Add(d.encode())
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -22,11 +22,14 @@ import (
 
 func TestDamagedDatabasesAreMovedAside(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, path string){
-		"zeroed header":   func(t *testing.T, path string) { overwrite(t, path, 0, make([]byte, 100)) },
-		"not a database":  func(t *testing.T, path string) { write(t, path, []byte(strings.Repeat("gpu ", 5000))) },
-		"zeroed schema":   func(t *testing.T, path string) { overwrite(t, path, 100, make([]byte, 3000)) },
-		"truncated":       func(t *testing.T, path string) { truncate(t, path, 9000) },
-		"noise in a tree": func(t *testing.T, path string) { overwrite(t, path, 4096, bytes.Repeat([]byte{0xa5}, 40000)) },
+		"zeroed header":  func(t *testing.T, path string) { overwrite(t, path, 0, make([]byte, 100)) },
+		"not a database": func(t *testing.T, path string) { write(t, path, []byte(strings.Repeat("gpu ", 5000))) },
+		"zeroed schema":  func(t *testing.T, path string) { overwrite(t, path, 100, make([]byte, 3000)) },
+		"truncated":      func(t *testing.T, path string) { truncate(t, path, 9000) },
+		"noise in a tree": func(t *testing.T,
+			path string) {
+			overwrite(t, path, 4096, bytes.Repeat([]byte{0xa5}, 40000))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path, now := filled(t)

@@ -227,7 +227,8 @@ func decodeFrame(data []byte, slots int, want wanted, pool *columnPool) (*frame,
 			r.fail("a row of nothing known")
 			break
 		}
-		if k := len(f.rows); k > 0 && (f.rows[k-1].kind > kind || f.rows[k-1].kind == kind && f.rows[k-1].id >= uint32(id)) {
+		if k := len(f.rows); k > 0 &&
+			(f.rows[k-1].kind > kind || f.rows[k-1].kind == kind && f.rows[k-1].id >= uint32(id)) {
 			r.fail("rows out of order")
 			break
 		}

@@ -226,7 +226,8 @@ func noisy(r *rand.Rand, host int, seq uint64, at time.Time) snapshot.Sample {
 	for g := range 8 {
 		gs := snapshot.GPUSample{Index: g, UUID: fmt.Sprintf("GPU-%08x-0000-1111-2222-%012x", host, g),
 			Users:       []snapshot.UserMemory{},
-			Utilization: ptr(0), MemoryUsed: ptr(int64(4)), Temperature: ptr(31), Power: ptr(61.5 + float64(r.IntN(8))/10)}
+			Utilization: ptr(0), MemoryUsed: ptr(int64(4)), Temperature: ptr(31),
+			Power: ptr(61.5 + float64(r.IntN(8))/10)}
 		if (host+g)%2 == 0 {
 			mem := int64(20000 + 100*((host*7+g)%50))
 			gs.Utilization, gs.MemoryUsed = ptr(88+r.IntN(12)), ptr(mem+600)

@@ -100,7 +100,8 @@ func TestAFinishedHourReplacesWhoHeldAGPU(t *testing.T) {
 	s := openAt(t, path, t0, history.Options{})
 	tr := &truth{host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0, to: t0.Add(2 * time.Hour),
 		jobs: []job{
-			{0, "ada", t0, t0.Add(time.Hour), 10, 50}, {0, "bob", t0.Add(2 * time.Minute), t0.Add(15 * time.Minute), 99, 50},
+			{0, "ada", t0, t0.Add(time.Hour), 10, 50},
+			{0, "bob", t0.Add(2 * time.Minute), t0.Add(15 * time.Minute), 99, 50},
 		}}
 	all := tr.samples()
 	live(t, s, "gpu1", "boot", all[:6]) // two minutes, and then nothing until the next hour

@@ -29,8 +29,10 @@ func TestReadingsHoldUntilTheNextSample(t *testing.T) {
 			s := open(t, history.Options{})
 			var samples []snapshot.Sample // each sees somebody else
 			for i, at := range c.at {
-				samples = append(samples, snapshot.Sample{Seq: uint64(i), At: t0.Add(time.Duration(1200+at) * time.Second),
-					GPUs: []snapshot.GPUSample{{Users: []snapshot.UserMemory{{User: fmt.Sprint("user", i), Memory: 7}}}}})
+				samples = append(samples,
+					snapshot.Sample{Seq: uint64(i), At: t0.Add(time.Duration(1200+at) * time.Second),
+						GPUs: []snapshot.GPUSample{{Users: []snapshot.UserMemory{{User: fmt.Sprint("user", i),
+							Memory: 7}}}}})
 			}
 			ingestHours(t, s, t0.Add(time.Hour), "gpu1", "boot", samples)
 			users, err := userTotalsOf(s, t0, t0.Add(time.Hour))

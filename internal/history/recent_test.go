@@ -49,7 +49,8 @@ func TestRecentEqualsANewStore(t *testing.T) {
 				for g := range rapid.IntRange(0, 2).Draw(t, "gpus") {
 					one := snapshot.GPUSample{Index: g, Utilization: ptr(int(seq) % 50)}
 					if seq%7 > 2 {
-						one.Users = []snapshot.UserMemory{{User: "ann", Memory: int64(seq % 3)}, {User: "bob", Memory: 2}}
+						one.Users = []snapshot.UserMemory{{User: "ann", Memory: int64(seq % 3)},
+							{User: "bob", Memory: 2}}
 					}
 					s.GPUs = append(s.GPUs, one)
 				}
@@ -65,7 +66,8 @@ func TestRecentEqualsANewStore(t *testing.T) {
 			sent := slices.DeleteFunc(slices.Clone(samples), func(s snapshot.Sample) bool {
 				return newest.Sub(s.At) >= snapshot.BundleWindow
 			})
-			if err := warm.IngestAll(ctx, at, []history.Batch{{Host: "gpu01", Boot: "boot", Samples: sent}}); err != nil {
+			if err := warm.IngestAll(ctx, at,
+				[]history.Batch{{Host: "gpu01", Boot: "boot", Samples: sent}}); err != nil {
 				t.Fatal(err)
 			}
 			at = at.Add(time.Duration(rapid.IntRange(0, 400).Draw(t, "then")) * time.Second)
@@ -77,7 +79,8 @@ func TestRecentEqualsANewStore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := cold.IngestAll(ctx, at, []history.Batch{{Host: "gpu01", Boot: "boot", Samples: sent}}); err != nil {
+			if err := cold.IngestAll(ctx, at,
+				[]history.Batch{{Host: "gpu01", Boot: "boot", Samples: sent}}); err != nil {
 				t.Fatal(err)
 			}
 			want, err := cold.Recent(ctx, at, 10*time.Minute, 20)
@@ -123,7 +126,8 @@ func TestRecentPeopleOfOneHost(t *testing.T) {
 				gpu.Users = []snapshot.UserMemory{{User: "ann", Memory: 1}}
 			}
 			for u := range 127 {
-				gpu.Users = append(gpu.Users, snapshot.UserMemory{User: fmt.Sprintf("u%d-%d-%d", n/10, g, u), Memory: 1})
+				gpu.Users = append(gpu.Users,
+					snapshot.UserMemory{User: fmt.Sprintf("u%d-%d-%d", n/10, g, u), Memory: 1})
 			}
 			one.GPUs = append(one.GPUs, gpu)
 		}
@@ -181,7 +185,8 @@ func manyHosts(t *testing.T, path string) (at time.Time, recent *history.Recent)
 				b.Samples = append(b.Samples, snapshot.Sample{Seq: uint64(n*30 + k + 1),
 					At: at.Add(time.Duration(k) * 20 * time.Second),
 					GPUs: []snapshot.GPUSample{{
-						Utilization: ptr((h + k) % 7), Users: []snapshot.UserMemory{{User: fmt.Sprint("user", h%5), Memory: 7}},
+						Utilization: ptr((h + k) % 7),
+						Users:       []snapshot.UserMemory{{User: fmt.Sprint("user", h%5), Memory: 7}},
 					}}})
 			}
 			batches = append(batches, b)

@@ -211,7 +211,8 @@ func (s *Store) eachBlob(ctx context.Context, q querier, name, column string, ho
 		if err := rows.Scan(&id, &packed); err != nil {
 			return err
 		}
-		i, found := slices.BinarySearchFunc(hosts, id&maxHosts, func(h *host, id int64) int { return cmp.Compare(h.id, id) })
+		i, found := slices.BinarySearchFunc(hosts, id&maxHosts,
+			func(h *host, id int64) int { return cmp.Compare(h.id, id) })
 		if !found {
 			return nil
 		}

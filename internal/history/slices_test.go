@@ -17,8 +17,9 @@ func TestSlicesDoNotCountBesideTheirGPU(t *testing.T) {
 	ctx := context.Background()
 	plain, cut := open(t, history.Options{}), open(t, history.Options{})
 	tr := &truth{host: "gpu1", gpus: 2, every: 20 * time.Second, from: t0, to: t0.Add(26 * time.Hour),
-		jobs: []job{{0, "ada", t0, t0.Add(20 * time.Hour), 3000, 40}, {0, "bob", t0.Add(time.Hour), t0.Add(25 * time.Hour),
-			1000, 2}}}
+		jobs: []job{{0, "ada", t0, t0.Add(20 * time.Hour), 3000, 40},
+			{0, "bob", t0.Add(time.Hour), t0.Add(25 * time.Hour),
+				1000, 2}}}
 	all := tr.samples()
 	live(t, plain, "gpu1", "boot", all)
 	for i := range all {

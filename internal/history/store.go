@@ -193,7 +193,8 @@ func (s *Store) prepare(ctx context.Context, now time.Time, anew bool) error {
 		return err
 	}
 	if version > schemaVersion {
-		return fmt.Errorf("it was written by a newer gpuboard (schema %d, and this one knows %d)", version, schemaVersion)
+		return fmt.Errorf("it was written by a newer gpuboard (schema %d, and this one knows %d)", version,
+			schemaVersion)
 	}
 	if version == 0 {
 		tx, err := s.db.BeginTx(ctx, nil)
@@ -386,7 +387,8 @@ func (s *Store) Problems(now time.Time) []snapshot.Problem {
 			s.rebuilt.Format(time.RFC3339)+"; a damaged file lies beside it")
 	}
 	if s.full {
-		problem("history:nospace", "there is no space for new history; what is shown of the past ends where it filled up")
+		problem("history:nospace",
+			"there is no space for new history; what is shown of the past ends where it filled up")
 	}
 	if s.badBlobs > 0 {
 		problem("history:record", fmt.Sprintf("%d damaged records of history are passed over", s.badBlobs))

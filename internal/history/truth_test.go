@@ -136,7 +136,8 @@ func TestIdleSince(t *testing.T) {
 		{"held and idle from 12:00 on",
 			[]job{{0, "ada", t0, end.Add(-4 * time.Hour), 9000, 80}, {0, "ada", end.Add(-4 * time.Hour), end, 9000, 1}},
 			30 * time.Minute, end.Add(-4 * time.Hour), 0, 0},
-		{"a short breath is not idleness", []job{{0, "ada", t0, end.Add(-10 * time.Minute), 9000, 80}}, 30 * time.Minute,
+		{"a short breath is not idleness", []job{{0, "ada", t0, end.Add(-10 * time.Minute), 9000, 80}},
+			30 * time.Minute,
 			time.Time{}, 0, 0},
 		{"one busy sample in an idle hour",
 			[]job{
@@ -239,7 +240,8 @@ func TestTimesThatCannotBe(t *testing.T) {
 	}
 	if err := s.IngestAll(ctx, t0, []history.Batch{
 		{Host: "gpu1", Boot: "b", Whole: true, Samples: []snapshot.Sample{
-			at(0), at(0), at(4 * time.Minute), at(6 * time.Minute), at(time.Hour), at(-71 * time.Hour), at(-73 * time.Hour),
+			at(0), at(0), at(4 * time.Minute), at(6 * time.Minute), at(time.Hour), at(-71 * time.Hour),
+			at(-73 * time.Hour),
 		}},
 		{Host: "gpu1", Boot: "b", Samples: []snapshot.Sample{
 			{Seq: 1, At: time.Unix(0, 0)}, {Seq: 2, At: time.Date(292277026596, 1, 1, 0, 0, 0, 0, time.UTC)}, {Seq: 3},

@@ -173,7 +173,8 @@ func (c *Consul) service(ctx context.Context, client *api.Client, datacenter str
 	}
 	// passingOnly would hide the failing hosts, which people look for.
 	r := reply{datacenter: datacenter}
-	r.entries, r.meta, r.err = client.Health().ServiceMultipleTags(c.opts.Service, c.opts.Tags, false, q.WithContext(ctx))
+	r.entries, r.meta, r.err = client.Health().ServiceMultipleTags(c.opts.Service, c.opts.Tags, false,
+		q.WithContext(ctx))
 	if r.err == nil {
 		r.entries, r.err = wholeEntries(r.entries)
 	}

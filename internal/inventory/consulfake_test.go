@@ -68,14 +68,16 @@ func TestConsulMisbehaves(t *testing.T) {
 			defer server.Close()
 			now := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
 			k := resolverWith(t, now, "gpu01", "gpu02")
-			k.Consul = newConsul(t, ConsulOptions{Address: server.URL, Token: "sesame-open", Timeout: need.Patience}).Query
+			k.Consul = newConsul(t,
+				ConsulOptions{Address: server.URL, Token: "sesame-open", Timeout: need.Patience}).Query
 			inv := k.Resolve(t.Context(), now.Add(3*time.Hour))
 			if !slices.Equal(names(inv.Hosts), []string{"gpu01", "gpu02"}) ||
 				!slices.Equal(codes(inv.Problems), []string{"discovery:unreachable"}) {
 				t.Fatalf("%v, %v", names(inv.Hosts), inv.Problems)
 			}
 			m := inv.Problems[0].Message
-			if !strings.Contains(m, "3 h ago") || strings.Contains(m, "sesame") || snapshot.Text(m, snapshot.MaxTextBytes) != m {
+			if !strings.Contains(m, "3 h ago") || strings.Contains(m, "sesame") ||
+				snapshot.Text(m, snapshot.MaxTextBytes) != m {
 				t.Errorf("message: %q", m)
 			}
 			if tt.name == "endless" && !strings.Contains(m, "longer than") {
@@ -171,7 +173,8 @@ func TestConsulNamesTooMany(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `[`)
 		for i := range MaxHosts + 7 {
-			fmt.Fprintf(w, `{"Node":{"Node":"n%05d"},"Service":{"Tags":["%s"]}},`, i, strings.Join(make([]string, 70), `t","t`))
+			fmt.Fprintf(w, `{"Node":{"Node":"n%05d"},"Service":{"Tags":["%s"]}},`, i,
+				strings.Join(make([]string, 70), `t","t`))
 		}
 		fmt.Fprint(w, `null]`)
 	}))
@@ -238,18 +241,21 @@ func FuzzConsulAnswer(f *testing.F) {
 			}
 		}
 		for i, h := range hosts {
-			if name, err := snapshot.ParseHost(h.Name); err != nil || name != h.Name || i > 0 && hosts[i-1].Name >= h.Name {
+			if name, err := snapshot.ParseHost(h.Name); err != nil || name != h.Name || i > 0 &&
+				hosts[i-1].Name >= h.Name {
 				t.Fatalf("host %q: %v", h.Name, err)
 			}
 			if h.Check == "" || h.Check == Passing && h.CheckOutput != "" || h.Check == Maintenance && !h.Maintenance ||
 				len(h.Tags) > MaxTags {
 				t.Fatalf("host %+v", h)
 			}
-			if a := strings.TrimPrefix(h.Address, "-p "); strings.HasPrefix(a, "-") || strings.ContainsAny(a, ";&|$`'\"\\<>()") {
+			if a := strings.TrimPrefix(h.Address, "-p "); strings.HasPrefix(a, "-") ||
+				strings.ContainsAny(a, ";&|$`'\"\\<>()") {
 				t.Fatalf("address %q", h.Address)
 			}
 			safe(
-				append(h.Tags, h.Title, h.Group, h.Owner, h.Note, h.Address, h.Datacenter, h.CheckOutput, h.MaintenanceReason)...,
+				append(h.Tags, h.Title, h.Group, h.Owner, h.Note, h.Address, h.Datacenter, h.CheckOutput,
+					h.MaintenanceReason)...,
 			)
 		}
 		for _, p := range problems {

@@ -101,7 +101,8 @@ func addressOf(e *api.ServiceEntry, name string) (string, error) {
 	} else if ip, err := netip.ParseAddr(host); err == nil && ip.Zone() == "" {
 		host = ip.String()
 	} else if host, err = snapshot.ParseHost(host); err != nil {
-		return "", fmt.Errorf("ssh_host = %s, which is neither a host name nor an address", quote(e.Service.Meta["ssh_host"]))
+		return "", fmt.Errorf("ssh_host = %s, which is neither a host name nor an address",
+			quote(e.Service.Meta["ssh_host"]))
 	}
 	host = cmp.Or(host, name)
 	if port != "" && port != "22" {
@@ -216,7 +217,8 @@ func (c *collection) add(h Host, where string, problems ...snapshot.Problem) {
 		c.hosts, c.where = map[string]Host{}, map[string]string{}
 	}
 	if first, ok := c.where[h.Name]; ok {
-		c.doubles.add("discovery:duplicate", h.Name, "%s is named twice; %s counts, and %s does not", h.Name, first, where)
+		c.doubles.add("discovery:duplicate", h.Name, "%s is named twice; %s counts, and %s does not", h.Name, first,
+			where)
 		return
 	}
 	if len(c.hosts) >= MaxHosts {

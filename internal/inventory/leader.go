@@ -68,7 +68,8 @@ func (l *Leader) Run(ctx context.Context, changed func(LeaderStatus)) error {
 		if s.Held {
 			s.Holder, s.Err = "", nil
 		}
-		if s.Held == told.Held && (s == LeaderStatus{} || s.Holder == told.Holder && (s.Err == nil) == (told.Err == nil)) {
+		if s.Held == told.Held &&
+			(s == LeaderStatus{} || s.Holder == told.Holder && (s.Err == nil) == (told.Err == nil)) {
 			return // also while nobody leads: the next attempt decides that
 		}
 		told = s
@@ -123,8 +124,9 @@ func (l *Leader) step(ctx context.Context) LeaderStatus {
 		}
 		if l.session == "" {
 			// Without checks, because those of a node may flap: the TTL alone counts.
-			id, _, err := client.Session().CreateNoChecks(&api.SessionEntry{Name: "gpuboard leader", TTL: leaderTTL.String(),
-				LockDelay: leaderDelay, Behavior: api.SessionBehaviorRelease}, w)
+			id, _, err := client.Session().CreateNoChecks(
+				&api.SessionEntry{Name: "gpuboard leader", TTL: leaderTTL.String(),
+					LockDelay: leaderDelay, Behavior: api.SessionBehaviorRelease}, w)
 			if err != nil {
 				return err
 			}

@@ -109,7 +109,8 @@ func TestLeaderDies(t *testing.T) {
 	noEnvironment(t)
 	agent := consultest.Start(t, consultest.Options{})
 	admin := agent.Admin()
-	dead, _, err := admin.Session().CreateNoChecks(&api.SessionEntry{TTL: leaderTTL.String(), LockDelay: leaderDelay}, nil)
+	dead, _, err := admin.Session().CreateNoChecks(&api.SessionEntry{TTL: leaderTTL.String(), LockDelay: leaderDelay},
+		nil)
 	if err != nil {
 		t.Fatal(err)
 	}

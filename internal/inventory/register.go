@@ -134,7 +134,8 @@ func register(ctx context.Context, client *api.Client, want *api.AgentServiceReg
 		return nil
 	}
 	// The agent keeps the state of an existing check.
-	return client.Agent().ServiceRegisterOpts(want, api.ServiceRegisterOpts{ReplaceExistingChecks: true}.WithContext(ctx))
+	return client.Agent().ServiceRegisterOpts(want,
+		api.ServiceRegisterOpts{ReplaceExistingChecks: true}.WithContext(ctx))
 }
 
 func same(have *api.AgentService, check *api.AgentCheck, want *api.AgentServiceRegistration) bool {

@@ -72,7 +72,8 @@ func testRegistrar(t *testing.T, agent *consultest.Agent) {
 		t.Helper()
 		consultest.Eventually(t, need.Patience, func() error {
 			a := ask(t, c)
-			if len(a.Hosts) == 1 && a.Hosts[0].Name == "gpu07" && a.Hosts[0].Check == want && a.Hosts[0].CheckOutput == output {
+			if len(a.Hosts) == 1 && a.Hosts[0].Name == "gpu07" && a.Hosts[0].Check == want &&
+				a.Hosts[0].CheckOutput == output {
 				return nil
 			}
 			return fmt.Errorf("%+v", a)
@@ -218,7 +219,8 @@ func testFileOfTheAgent(t *testing.T, agent *consultest.Agent) {
 				return fmt.Errorf("%+v", a)
 			}
 			h := a.Hosts[0]
-			if h.Title != "Vision box" || h.Group != "rack 4" || h.Owner != "vision" || h.Note != "no overnight jobs" || h.Address == "" ||
+			if h.Title != "Vision box" || h.Group != "rack 4" || h.Owner != "vision" || h.Note != "no overnight jobs" ||
+				h.Address == "" ||
 				!slices.Equal(h.Tags, []string{"a100", "lab-b"}) || h.ExpectedGPUs != 4 || h.Check != Passing {
 				return fmt.Errorf("%+v", h)
 			}
@@ -233,12 +235,14 @@ func testFileOfTheAgent(t *testing.T, agent *consultest.Agent) {
 func TestRegistrationLimits(t *testing.T) {
 	noEnvironment(t)
 	c := newConsul(t, ConsulOptions{Service: "gpuboard-test"})
-	s, notices := c.registration(Registration{Host: "gpu01", Notes: strings.Repeat("n", 513), Tags: []string{"a", "a", ""},
-		Title: "\x1b"})
+	s, notices := c.registration(
+		Registration{Host: "gpu01", Notes: strings.Repeat("n", 513), Tags: []string{"a", "a", ""},
+			Title: "\x1b"})
 	if got := codes(notices); !slices.Equal(got, []string{"register:cut", "register:cut"}) {
 		t.Errorf("notices: %v", notices)
 	}
-	if got := slices.Sorted(maps.Keys(s.Meta)); !slices.Equal(got, []string{"host", "notes", "registered_by", "title"}) {
+	if got := slices.Sorted(maps.Keys(s.Meta)); !slices.Equal(got,
+		[]string{"host", "notes", "registered_by", "title"}) {
 		t.Errorf("meta: %v", s.Meta)
 	}
 	if s.Meta["host"] != "gpu01" || len(s.Meta["notes"]) > 512 || s.Meta["title"] != `\x1b` ||

@@ -143,7 +143,8 @@ func TestResolver(t *testing.T) {
 			{3, partly("west"), false, "a b†1 c d e†2", "discovery:unreachable discovery:empty", 1},
 		},
 		"a host that moves between datacenters": {
-			{0, partly("none", append(in("east", "a", "b"), in("west", "c")...)...), false, "a b c", "discovery:unreachable", 0},
+			{0, partly("none", append(in("east", "a", "b"), in("west", "c")...)...), false, "a b c",
+				"discovery:unreachable", 0},
 			{1, partly("west", in("east", "a", "b", "c")...), false, "a b c", "discovery:unreachable", 1},
 		},
 		"the clock goes back": {

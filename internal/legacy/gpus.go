@@ -56,7 +56,8 @@ func (r *reader) gpus(data []byte) (gpus []snapshot.GPU, all bool, last time.Tim
 		}
 		g := snapshot.GPU{Index: index, UUID: text(f[1]), Name: text(f[2]),
 			MemoryUsed: reading[int64](f[3]), MemoryTotal: reading[int64](f[4])}
-		g.UtilizationGPU, g.UtilizationMemory, g.Temperature = reading[int](f[5]), reading[int](f[6]), reading[int](f[7])
+		g.UtilizationGPU, g.UtilizationMemory, g.Temperature = reading[int](
+			f[5]), reading[int](f[6]), reading[int](f[7])
 		if g.MemoryUsed != nil && g.MemoryTotal != nil && *g.MemoryTotal >= *g.MemoryUsed {
 			g.MemoryFree = new(*g.MemoryTotal - *g.MemoryUsed)
 		}
@@ -79,7 +80,8 @@ func (r *reader) gpus(data []byte) (gpus []snapshot.GPU, all bool, last time.Tim
 	slices.SortFunc(gpus, func(a, b snapshot.GPU) int { return cmp.Compare(a.Index, b.Index) })
 	full := len(newest) == tailGPUs
 	if usable == tailGPUs && full {
-		r.problem("legacy:cut", gpusFile, 0, "the older scripts keep 20 lines, and all are of different GPUs: there may be more GPUs than these")
+		r.problem("legacy:cut", gpusFile, 0,
+			"the older scripts keep 20 lines, and all are of different GPUs: there may be more GPUs than these")
 	}
 	return gpus, usable == tailGPUs && complete && !full, last
 }

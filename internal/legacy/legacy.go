@@ -125,7 +125,8 @@ func (d *dir) host(h Host, prefix string, now time.Time, zone *time.Location) Ho
 		}
 		raw, modified, err := d.read(prefix + suffix)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			problems = append(problems, snapshot.Problem{Code: "legacy:unreadable", Host: h.Name, File: prefix + suffix, Message: err.Error()})
+			problems = append(problems,
+				snapshot.Problem{Code: "legacy:unreadable", Host: h.Name, File: prefix + suffix, Message: err.Error()})
 		}
 		if err != nil {
 			continue
@@ -151,8 +152,10 @@ func (d *dir) hosts() (Data, map[string]string) {
 	var refused, renamed []string
 	// Underscores are invalid in host names and become hyphens, unless another host has
 	// that name: names without them come first.
-	files := slices.DeleteFunc(slices.Clone(d.names), func(name string) bool { return !strings.HasSuffix(name, gpusFile) })
-	slices.SortStableFunc(files, func(a, b string) int { return cmp.Compare(strings.Count(a, "_"), strings.Count(b, "_")) })
+	files := slices.DeleteFunc(slices.Clone(d.names),
+		func(name string) bool { return !strings.HasSuffix(name, gpusFile) })
+	slices.SortStableFunc(files,
+		func(a, b string) int { return cmp.Compare(strings.Count(a, "_"), strings.Count(b, "_")) })
 	for _, name := range files {
 		prefix := strings.TrimSuffix(name, gpusFile)
 		as := hyphened(prefix)
@@ -169,12 +172,14 @@ func (d *dir) hosts() (Data, map[string]string) {
 	}
 	if len(refused) > 0 {
 		data.Problems = append(data.Problems, snapshot.Problem{Code: "legacy:host",
-			Message: fmt.Sprintf("%d *%s files belong to no host: the name is invalid (letters, digits, inner hyphens and dots), repeated, or beyond the first %d hosts: %s",
+			Message: fmt.Sprintf(
+				"%d *%s files belong to no host: the name is invalid (letters, digits, inner hyphens and dots), repeated, or beyond the first %d hosts: %s",
 				len(refused), gpusFile, MaxHosts, some(refused))})
 	}
 	if len(renamed) > 0 {
 		data.Problems = append(data.Problems, snapshot.Problem{Code: "legacy:renamed",
-			Message: "an underscore has no place in a host name, so a hyphen is shown and booked for it: " + some(renamed)})
+			Message: "an underscore has no place in a host name, so a hyphen is shown and booked for it: " +
+				some(renamed)})
 	}
 	raw, _, err := d.read("hosts.json")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -185,7 +190,9 @@ func (d *dir) hosts() (Data, map[string]string) {
 		err = json.Unmarshal(raw, &listed)
 	}
 	if err != nil {
-		data.Problems = append(data.Problems, snapshot.Problem{Code: "legacy:unreadable", File: "hosts.json", Message: snapshot.Text(err.Error(), snapshot.MaxTextBytes)})
+		data.Problems = append(data.Problems,
+			snapshot.Problem{Code: "legacy:unreadable", File: "hosts.json",
+				Message: snapshot.Text(err.Error(), snapshot.MaxTextBytes)})
 		return data, prefixes
 	}
 	for _, short := range slices.Sorted(maps.Keys(listed)) {
@@ -225,8 +232,9 @@ func parse(host string, files map[string][]byte, zone *time.Location, now, writt
 		return nil, r.problems
 	}
 	s := &snapshot.Snapshot{
-		Schema: snapshot.Schema, Host: host, BootID: "legacy", Seq: uint64(at.UnixMilli()), CollectedAt: snapshot.TimeOf(at),
-		Collector: "older-scripts", IntervalSeconds: int(interval / time.Second), GPUs: gpus, GPUsComplete: all,
+		Schema: snapshot.Schema, Host: host, BootID: "legacy", Seq: uint64(at.UnixMilli()),
+		CollectedAt: snapshot.TimeOf(at),
+		Collector:   "older-scripts", IntervalSeconds: int(interval / time.Second), GPUs: gpus, GPUsComplete: all,
 	}
 	s.Node = r.node(files)
 	s.Processes = r.processes(files, s)
@@ -242,9 +250,14 @@ func (r *reader) clock(at, written time.Time) {
 	quarter := ahead.Round(15 * time.Minute)
 	switch {
 	case ahead > time.Minute:
-		r.problem("clock:zone", gpusFile, 0, fmt.Sprintf("its newest line is %s in the future if its times are in %s; the node is in another zone, or its clock is wrong (legacy_zone says which zone the nodes are in)", span(ahead.Round(time.Minute)), r.zone))
-	case quarter != 0 && quarter > -maxZones && (ahead-quarter).Abs() < 90*time.Second && !written.IsZero() && r.now.Sub(written).Abs() < 2*time.Minute:
-		r.problem("clock:zone", gpusFile, 0, fmt.Sprintf("it was written just now, and its newest line is almost exactly %s old if its times are in %s: the node is in another zone (legacy_zone says which)", span(-quarter), r.zone))
+		r.problem("clock:zone", gpusFile, 0,
+			fmt.Sprintf(
+				"its newest line is %s in the future if its times are in %s; the node is in another zone, or its clock is wrong (legacy_zone says which zone the nodes are in)", span(ahead.Round(time.Minute)), r.zone))
+	case quarter != 0 && quarter > -maxZones && (ahead-quarter).Abs() < 90*time.Second && !written.IsZero() &&
+		r.now.Sub(written).Abs() < 2*time.Minute:
+		r.problem("clock:zone", gpusFile, 0,
+			fmt.Sprintf(
+				"it was written just now, and its newest line is almost exactly %s old if its times are in %s: the node is in another zone (legacy_zone says which)", span(-quarter), r.zone))
 	}
 }
 
@@ -263,7 +276,8 @@ func (r *reader) problem(code, file string, line int, message string) {
 	if len(r.problems) >= maxProblems {
 		return
 	}
-	p := snapshot.Problem{Code: code, Host: r.host, File: r.host + file, Message: snapshot.Text(message, snapshot.MaxTextBytes)}
+	p := snapshot.Problem{Code: code, Host: r.host, File: r.host + file,
+		Message: snapshot.Text(message, snapshot.MaxTextBytes)}
 	if line > 0 {
 		p.Line, p.Col = line, 1
 	}
@@ -287,7 +301,8 @@ func (r *reader) table(file string, data []byte, first, last int, use func(f []s
 // unusable reports the invalid lines of a file in one problem.
 func (r *reader) unusable(file string, lines []int) {
 	if len(lines) > 0 {
-		r.problem("legacy:line", file, lines[0], fmt.Sprintf("%d lines could not be understood, the first of them this one", len(lines)))
+		r.problem("legacy:line", file, lines[0],
+			fmt.Sprintf("%d lines could not be understood, the first of them this one", len(lines)))
 	}
 }
 
@@ -312,5 +327,6 @@ func (r *reader) local(layout, s string) (time.Time, bool) {
 			same = append(same, other)
 		}
 	}
-	return slices.MinFunc(same, func(a, b time.Time) int { return cmp.Compare(r.now.Sub(a).Abs(), r.now.Sub(b).Abs()) }), true
+	return slices.MinFunc(same,
+		func(a, b time.Time) int { return cmp.Compare(r.now.Sub(a).Abs(), r.now.Sub(b).Abs()) }), true
 }

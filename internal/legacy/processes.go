@@ -69,7 +69,10 @@ func (r *reader) processes(files map[string][]byte, s *snapshot.Snapshot) []snap
 		if at.After(newest) {
 			newest = at
 		}
-		rows = append(rows, row{at, snapshot.Process{GPU: gpu, GPUUUID: f[1], PID: pid, Type: snapshot.Compute, Program: program(f[3]), UsedMemory: reading[int64](f[2])}})
+		rows = append(rows,
+			row{at,
+				snapshot.Process{GPU: gpu, GPUUUID: f[1], PID: pid, Type: snapshot.Compute, Program: program(f[3]),
+					UsedMemory: reading[int64](f[2])}})
 		return true
 	})
 	slices.SortStableFunc(rows, func(a, b row) int { return b.at.Compare(a.at) })
@@ -96,7 +99,8 @@ func (r *reader) processes(files map[string][]byte, s *snapshot.Snapshot) []snap
 		}
 		list = append(list, p)
 	}
-	slices.SortFunc(list, func(a, b snapshot.Process) int { return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.PID, b.PID)) })
+	slices.SortFunc(list,
+		func(a, b snapshot.Process) int { return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.PID, b.PID)) })
 	return list
 }
 

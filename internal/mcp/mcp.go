@@ -116,28 +116,29 @@ func add[In any](t *tools, name, description, schema string, answer func(context
 
 	tool := &sdk.Tool{Name: name, Description: description, OutputSchema: output}
 	tool.Annotations = &sdk.ToolAnnotations{ReadOnlyHint: schema != "", OpenWorldHint: new(false)}
-	sdk.AddTool(t.server, tool, func(ctx context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
-		select {
-		case t.calls <- struct{}{}:
-			defer func() { <-t.calls }()
-		default:
-			return nil, nil, fmt.Errorf("more than %d calls at a time: wait for their answers", maxCalls)
-		}
-		ctx, cancel := context.WithTimeout(ctx, callTime)
-		defer cancel()
-		select {
-		case t.turn <- struct{}{}:
-			defer func() { <-t.turn }()
-		case <-ctx.Done():
-			return nil, nil, ctx.Err()
-		}
-		words, doc, err := answer(ctx, in)
-		if err != nil {
-			return nil, nil, inWords(err)
-		}
-		content := []sdk.Content{&sdk.TextContent{Text: words}, &sdk.TextContent{Text: string(doc)}}
-		return &sdk.CallToolResult{Content: content}, json.RawMessage(doc), nil
-	})
+	sdk.AddTool(t.server, tool,
+		func(ctx context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
+			select {
+			case t.calls <- struct{}{}:
+				defer func() { <-t.calls }()
+			default:
+				return nil, nil, fmt.Errorf("more than %d calls at a time: wait for their answers", maxCalls)
+			}
+			ctx, cancel := context.WithTimeout(ctx, callTime)
+			defer cancel()
+			select {
+			case t.turn <- struct{}{}:
+				defer func() { <-t.turn }()
+			case <-ctx.Done():
+				return nil, nil, ctx.Err()
+			}
+			words, doc, err := answer(ctx, in)
+			if err != nil {
+				return nil, nil, inWords(err)
+			}
+			content := []sdk.Content{&sdk.TextContent{Text: words}, &sdk.TextContent{Text: string(doc)}}
+			return &sdk.CallToolResult{Content: content}, json.RawMessage(doc), nil
+		})
 	return nil
 }
 
@@ -164,7 +165,8 @@ type bookInput struct {
 func (t *tools) book(ctx context.Context, in bookInput) (string, []byte, error) {
 	flags := []string{
 		"--from=" + in.From, "--for=" + in.For, "--until=" + in.Until, "--comment=" + in.Comment, "--model=" + in.Model,
-		"--min-memory=" + in.Memory, fmt.Sprintf("--mig=%t", in.MIG), fmt.Sprintf("--same-host=%t", in.SameHost), fmt.Sprintf("--dry-run=%t", in.DryRun),
+		"--min-memory=" + in.Memory, fmt.Sprintf("--mig=%t", in.MIG), fmt.Sprintf("--same-host=%t", in.SameHost),
+		fmt.Sprintf("--dry-run=%t", in.DryRun),
 	}
 	if in.Count != 0 {
 		flags = append(flags, fmt.Sprintf("--gpus=%d", in.Count))

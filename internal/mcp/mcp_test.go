@@ -34,7 +34,8 @@ func started(t *testing.T, args ...string) *lab {
 	now := time.Now().UTC()
 	comments := `{"gpu01": {"1": {"name": "eva", "date": "` + now.Add(3*time.Hour).Format("2006-01-02 15:04") + `"}}}`
 	// It is late 50 s after that, and the machine may be slow.
-	sitetest.Site{At: now.Add(50 * time.Second), Busy: []string{"gpu01:0"}, Comments: comments}.Write(t, filepath.Join(dir, "site"))
+	sitetest.Site{At: now.Add(50 * time.Second), Busy: []string{"gpu01:0"}, Comments: comments}.Write(t,
+		filepath.Join(dir, "site"))
 	if err := os.MkdirAll(filepath.Join(dir, "data", "drop"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,8 @@ func started(t *testing.T, args ...string) *lab {
 		t.Fatal(err)
 	}
 	for name, value := range map[string]string{
-		"CONFIG": "", "TIMEZONE": "UTC", "BOOKING_NAME": "ada", "SITE": dir + "/site", "DATA": dir + "/data", "STATE": dir + "/state",
+		"CONFIG": "", "TIMEZONE": "UTC", "BOOKING_NAME": "ada", "SITE": dir + "/site", "DATA": dir + "/data",
+		"STATE": dir + "/state",
 	} {
 		t.Setenv("GPUBOARD_"+name, value)
 	}
@@ -112,16 +114,22 @@ func TestAnswersHaveTheSchemasOfTheSite(t *testing.T) {
 		words  string // regexps
 		doc    string
 	}{
-		{"find_free", nil, "free.json", `^1 GPU can be used now: gpu02:0$`, `"free":1,.*"free_now":\[\{[^]]*"host":"gpu02"`},
-		{"find_free", args{"count": 2}, "free.json", `^1 GPU can be used now, and you want 2; when_free`, `"free_now":\[\{[^]]*"host":"gpu02"`},
-		{"find_free", args{"model": "a100"}, "free.json", `^0 GPUs can be used now, and you want 1`, `"free":0,.*"gpus":2,`},
+		{"find_free", nil, "free.json", `^1 GPU can be used now: gpu02:0$`,
+			`"free":1,.*"free_now":\[\{[^]]*"host":"gpu02"`},
+		{"find_free", args{"count": 2}, "free.json", `^1 GPU can be used now, and you want 2; when_free`,
+			`"free_now":\[\{[^]]*"host":"gpu02"`},
+		{"find_free", args{"model": "a100"}, "free.json", `^0 GPUs can be used now, and you want 1`,
+			`"free":0,.*"gpus":2,`},
 		{"find_free", args{"memory": "30G", "hosts": []string{"gpu02"}}, "free.json", `^0 GPUs`, `"gpus":0,`},
 		{"find_free", args{"for": "8h"}, "free.json", `^1 GPU can`, ``},
-		{"who_uses", args{"place": "gpu01:0"}, "host.json", `^gpu01 is up\ngpu01:0: busy: ann \(.*\), for 2 days$`, `"person":"ann"`},
+		{"who_uses", args{"place": "gpu01:0"}, "host.json", `^gpu01 is up\ngpu01:0: busy: ann \(.*\), for 2 days$`,
+			`"person":"ann"`},
 		{"who_uses", args{"place": "gpu01"}, "host.json", `\ngpu01:1: booked by eva until`, `"index":0.*"index":1`},
 		{"when_free", nil, "free.json", `^1 GPU can be booked now: gpu02:0$`, `"free_now":\[\{[^]]*"host":"gpu02"`},
-		{"when_free", args{"hosts": []string{"gpu01"}, "for": "2h"}, "free.json", `^1 GPU can be booked from .* UTC on: gpu01:1$`, `"next_free":\{.*"held_by":"eva","host":"gpu01"`},
-		{"when_free", args{"count": 2, "model": "a100"}, "free.json", `^0 GPUs can be booked now, and when 2 can is not known: whoever uses`, ``},
+		{"when_free", args{"hosts": []string{"gpu01"}, "for": "2h"}, "free.json",
+			`^1 GPU can be booked from .* UTC on: gpu01:1$`, `"next_free":\{.*"held_by":"eva","host":"gpu01"`},
+		{"when_free", args{"count": 2, "model": "a100"}, "free.json",
+			`^0 GPUs can be booked now, and when 2 can is not known: whoever uses`, ``},
 		{"when_free", args{"count": 3, "model": "a100"}, "free.json", `never be 3: the board has 2`, ``},
 		{"my_bookings", nil, "bookings.json", `^0 bookings$`, `"bookings":\[\]`},
 	} {
@@ -162,12 +170,15 @@ func TestMistakesAreAnswers(t *testing.T) {
 		{"find_free", args{"hosts": []string{"../../etc"}}, `hosts: `},
 		{"find_free", args{"colour": "red"}, `colour`},
 		{"who_uses", nil, `place`},
-		{"who_uses", args{"place": "gpu1:0"}, `^there is no such place: the host "gpu1", which does not exist: did you mean "gpu01"`},
-		{"who_uses", args{"place": "gpu01:7"}, `^there is no such place: GPU 7 of "gpu01", which has 2, counted from 0\nhint: find_free lists`},
+		{"who_uses", args{"place": "gpu1:0"},
+			`^there is no such place: the host "gpu1", which does not exist: did you mean "gpu01"`},
+		{"who_uses", args{"place": "gpu01:7"},
+			`^there is no such place: GPU 7 of "gpu01", which has 2, counted from 0\nhint: find_free lists`},
 		{"who_uses", args{"place": "gpu01:GPU-\x00\x1b[31m"}, `place: `},
 		{"who_uses", args{"place": strings.Repeat("gpu01:0,", 4000)}, `place: `},
 		{"when_free", args{"for": "yesterday"}, `for instance for: 8h`},
-		{"book", args{"places": []string{"gpu01:1"}, "for": "1h"}, `^gpu01:1 is booked by eva: until .*\nhint: book another one`},
+		{"book", args{"places": []string{"gpu01:1"}, "for": "1h"},
+			`^gpu01:1 is booked by eva: until .*\nhint: book another one`},
 		{"book", args{"places": []string{"gpu01:0"}, "for": "1h"}, `^gpu01:0 is in use by ann`},
 		{"book", args{"places": []string{"--force", "gpu01:1"}, "for": "1h"}, `--force`},
 		{"book", args{"places": []string{"gpu01:1"}, "for": "1h --force"}, `--for: `},
@@ -182,7 +193,8 @@ func TestMistakesAreAnswers(t *testing.T) {
 		{"delete_everything", nil, `delete_everything`},
 	} {
 		words, _, failed := l.call(t, c.tool, c.args)
-		if !failed || !regexp.MustCompile(c.want).MatchString(words) || strings.ContainsAny(words, "\x00\x1b") || strings.Contains(words, "gpuboard: ") {
+		if !failed || !regexp.MustCompile(c.want).MatchString(words) || strings.ContainsAny(words, "\x00\x1b") ||
+			strings.Contains(words, "gpuboard: ") {
 			t.Errorf("%s %.100v (error: %t): %.300s, want %s", c.tool, c.args, failed, words, c.want)
 		}
 	}
@@ -210,7 +222,8 @@ func TestAgentBooksForItsUser(t *testing.T) {
 		return c.Bookings[0]
 	}
 	dry := do("book", map[string]any{"count": 1, "for": "2h", "dry_run": true})
-	if content, _ := os.ReadFile(l.dir + "/data/comments.json"); bytes.Contains(content, []byte("ada")) || dry.Host != "gpu02" {
+	if content, _ := os.ReadFile(l.dir + "/data/comments.json"); bytes.Contains(content, []byte("ada")) ||
+		dry.Host != "gpu02" {
 		t.Errorf("dry_run: %v\n%s", dry, content)
 	}
 	b := do("book", map[string]any{"count": 1, "for": "2h", "comment": "--force \"x\"\nrun 7"})
@@ -219,10 +232,12 @@ func TestAgentBooksForItsUser(t *testing.T) {
 	}
 	words, doc, failed := l.call(t, "my_bookings", nil)
 	schema, _ := data.Schema("bookings.json")
-	if failed || !bytes.Contains(doc, []byte(b.ID)) || bytes.Contains(doc, []byte("eva")) || len(jsonschema.Check(schema, doc)) > 0 {
+	if failed || !bytes.Contains(doc, []byte(b.ID)) || bytes.Contains(doc, []byte("eva")) ||
+		len(jsonschema.Check(schema, doc)) > 0 {
 		t.Errorf("my_bookings: %s\n%s\n%v", words, doc, jsonschema.Check(schema, doc))
 	}
-	if longer := do("extend", map[string]any{"which": "gpu02:0", "for": "1d"}); longer.ID != b.ID || longer.Until <= b.Until {
+	if longer := do("extend", map[string]any{"which": "gpu02:0", "for": "1d"}); longer.ID != b.ID ||
+		longer.Until <= b.Until {
 		t.Errorf("extended: %+v, it was %+v", longer, b)
 	}
 	if gone := do("release", map[string]any{"which": []string{b.ID}}); gone.ID != b.ID {
@@ -239,7 +254,8 @@ func TestMessagesAreBounded(t *testing.T) {
 	for name, c := range map[string]struct {
 		message, want string
 	}{
-		"long":    {`{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", 1<<20) + `"}` + "\n", "maximum line length"},
+		"long": {`{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", 1<<20) + `"}` + "\n",
+			"maximum line length"},
 		"no JSON": {"hello\n", "invalid character"},
 		"nothing": {"", ""},
 	} {
@@ -278,7 +294,8 @@ func TestCallsAreBounded(t *testing.T) {
 // Without a board an agent is told what is missing.
 func TestNoBoard(t *testing.T) {
 	l := started(t, "--from", "http://127.0.0.1:9/")
-	if words, _, failed := l.call(t, "find_free", nil); !failed || !strings.HasPrefix(words, "asking http://127.0.0.1:9/api/v1/board.json: ") {
+	if words, _, failed := l.call(t, "find_free", nil); !failed ||
+		!strings.HasPrefix(words, "asking http://127.0.0.1:9/api/v1/board.json: ") {
 		t.Errorf("%t: %s", failed, words)
 	}
 }

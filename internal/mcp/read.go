@@ -91,7 +91,8 @@ func (t *tools) findFree(ctx context.Context, in findInput) (string, []byte, err
 	words := board.Number(len(units), "GPU") + " can be used now: " + places(units)
 	if units == nil {
 		units = open
-		words = fmt.Sprintf("%s can be used now, and you want %d; when_free says from when on there are so many", board.Number(len(open), "GPU"), w.GPUs)
+		words = fmt.Sprintf("%s can be used now, and you want %d; when_free says from when on there are so many",
+			board.Number(len(open), "GPU"), w.GPUs)
 	}
 	p.Board = p.Board.Only(w.Fits)
 	p.Board.FreeNow = units
@@ -114,7 +115,8 @@ func at(b *board.Board, place string) (*board.Board, *board.Host, error) {
 	}
 	if problems := booking.Check(&asked, b.Fleet(), time.Time{}); len(problems) > 0 {
 		what := strings.TrimPrefix(problems[0].Message, `"" books `)
-		return nil, nil, failure.New(failure.ExitNoMatch, errors.New("there is no such place: "+what), "find_free lists what is free")
+		return nil, nil, failure.New(failure.ExitNoMatch, errors.New("there is no such place: "+what),
+			"find_free lists what is free")
 	}
 	only := b.Only(func(h *board.Host, g *board.GPU) bool {
 		return h.Name == host && slices.ContainsFunc(targets, g.CoveredBy)
@@ -167,11 +169,14 @@ func (t *tools) whenFree(ctx context.Context, in whenInput) (string, []byte, err
 		first := *offer.Later[0].GPU
 		first.FreeFrom = booking.WholeMinute(offer.Next)
 		p.Board.NextFree = &board.Unit{Host: offer.Later[0].Host, GPU: &first}
-		words = fmt.Sprintf("%s can be booked from %s on: %s", board.Number(w.GPUs, "GPU"), first.FreeFrom.In(policy.Zone).Format("Mon 2 Jan 2006 15:04 MST"), places(offer.Later))
+		words = fmt.Sprintf("%s can be booked from %s on: %s", board.Number(w.GPUs, "GPU"),
+			first.FreeFrom.In(policy.Zone).Format("Mon 2 Jan 2006 15:04 MST"), places(offer.Later))
 	case offer.Fit < w.GPUs:
 		words = fmt.Sprintf("there will never be %d: the board has %d of this kind", w.GPUs, offer.Fit)
 	default:
-		words = fmt.Sprintf("%s can be booked now, and when %d can is not known: whoever uses the others has not said until when", board.Number(offer.Open, "GPU"), w.GPUs)
+		words = fmt.Sprintf(
+			"%s can be booked now, and when %d can is not known: whoever uses the others has not said until when",
+			board.Number(offer.Open, "GPU"), w.GPUs)
 	}
 	return strings.TrimSpace(words + "\n" + note), p.FreeJSON(), nil
 }

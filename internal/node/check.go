@@ -46,7 +46,8 @@ func (n Node) Check(ctx context.Context, flags []string) (Checked, error) {
 	}
 	lock, err := atomicfile.Lock(filepath.Join(spool, "check.lock"), 0o600)
 	if errors.Is(err, atomicfile.ErrLocked) { // two crontabs must not start two loops
-		return result, &failure.Error{Exit: failure.ExitTryAgain, Code: "check:busy", Err: errors.New("another check of this node is running")}
+		return result, &failure.Error{Exit: failure.ExitTryAgain, Code: "check:busy",
+			Err: errors.New("another check of this node is running")}
 	}
 	if err != nil {
 		return result, unusable(fmt.Errorf("taking the lock of check: %w", err))
@@ -58,7 +59,8 @@ func (n Node) Check(ctx context.Context, flags []string) (Checked, error) {
 		return result, err
 	}
 	if held {
-		result.Heartbeat, err = waitForHeartbeat(ctx, spool, startWait, func(b Heartbeat) bool { return b.alive() }, nil)
+		result.Heartbeat, err = waitForHeartbeat(ctx, spool, startWait, func(b Heartbeat) bool { return b.alive() },
+			nil)
 		hangs := err != nil || result.Hangs(n.Now())
 		if !hangs && n.compares() {
 			result.Changed = changed(result.Settings, n.loopSettings())
@@ -72,14 +74,18 @@ func (n Node) Check(ctx context.Context, flags []string) (Checked, error) {
 		case right && n.Config.Given("host") && !strings.EqualFold(host, result.Host):
 			flags := n.Flags(result.Settings)
 			return result, failure.Usage("gpuboard check kill"+flags+"; gpuboard check "+shell.Quote(host)+flags+
-				"    (and change the name in cron's line, and in to:)", "the loop of this spool runs as %s, and not as %s", result.Host, host)
+				"    (and change the name in cron's line, and in to:)",
+				"the loop of this spool runs as %s, and not as %s", result.Host, host)
 		case right && result.Other == "":
 			return result, nil
 		case result.Unit != "" && hangs:
-			return result, &failure.Error{Exit: failure.ExitTryAgain, Code: "loop:hangs", Err: fmt.Errorf("the loop of %s has been silent for %v", result.Unit, result.Age(n.Now()).Round(time.Second)),
+			return result, &failure.Error{Exit: failure.ExitTryAgain, Code: "loop:hangs",
+				Err: fmt.Errorf("the loop of %s has been silent for %v", result.Unit,
+					result.Age(n.Now()).Round(time.Second)),
 				Hint: "systemctl restart " + result.Unit}
 		case result.Unit != "":
-			return result, failure.Usage("change its configuration; check is not needed, because systemd keeps the loop running",
+			return result, failure.Usage(
+				"change its configuration; check is not needed, because systemd keeps the loop running",
 				"the loop is %s, which has other settings: %s", result.Unit, strings.Join(result.Changed, ", "))
 		}
 		if err := stop(ctx, spool); err != nil {
@@ -98,8 +104,10 @@ func (n Node) Check(ctx context.Context, flags []string) (Checked, error) {
 		func(b Heartbeat) bool { return b.PID == pid && b.alive() && !b.Beat.IsZero() },
 		func() bool { return !alive(pid) })
 	if err != nil {
-		return result, &failure.Error{Exit: failure.ExitError, Code: "loop:not-started", Err: fmt.Errorf("starting the loop: %s", whyNot(logPath, logged)),
-			Hint: "read " + shell.Quote(logPath) + ", or run it in the foreground: " + shell.Join(append([]string{"gpuboard", "run"}, flags...)...)}
+		return result, &failure.Error{Exit: failure.ExitError, Code: "loop:not-started",
+			Err: fmt.Errorf("starting the loop: %s", whyNot(logPath, logged)),
+			Hint: "read " + shell.Quote(logPath) + ", or run it in the foreground: " +
+				shell.Join(append([]string{"gpuboard", "run"}, flags...)...)}
 	}
 	return result, nil
 }
@@ -166,7 +174,8 @@ func (n Node) Stop(ctx context.Context) (was bool, err error) {
 		return false, err
 	}
 	if beat, err := ReadHeartbeat(spool); err == nil && beat.alive() && beat.Unit != "" {
-		return true, failure.Usage("systemctl stop "+beat.Unit, "the loop is %s: systemd would start it again", beat.Unit)
+		return true, failure.Usage("systemctl stop "+beat.Unit, "the loop is %s: systemd would start it again",
+			beat.Unit)
 	}
 	return true, stop(ctx, spool)
 }
@@ -174,7 +183,8 @@ func (n Node) Stop(ctx context.Context) (was bool, err error) {
 // stop ends the loop's process group, with SIGTERM and then SIGKILL, and waits until it is gone.
 func stop(ctx context.Context, spool string) error {
 	notStopped := func(exit int, hint, format string, args ...any) error {
-		return &failure.Error{Exit: exit, Code: "loop:not-stopped", Err: fmt.Errorf("stopping the loop: "+format, args...), Hint: hint}
+		return &failure.Error{Exit: exit, Code: "loop:not-stopped",
+			Err: fmt.Errorf("stopping the loop: "+format, args...), Hint: hint}
 	}
 	find := "find it by its open file: fuser " + filepath.Join(spool, LockFile)
 	beat, err := ReadHeartbeat(spool)
@@ -203,7 +213,8 @@ func stop(ctx context.Context, spool string) error {
 			return err
 		}
 	}
-	return notStopped(failure.ExitTryAgain, "it waits for the driver in the kernel; nvidia-smi may be stuck, and only a reboot helps then",
+	return notStopped(failure.ExitTryAgain,
+		"it waits for the driver in the kernel; nvidia-smi may be stuck, and only a reboot helps then",
 		"pid %d does not end, not even by SIGKILL", beat.PID)
 }
 

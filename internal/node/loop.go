@@ -92,8 +92,11 @@ func (n Node) Loop(once bool) (l *Loop, err error) {
 		l.beat.Every = l.pace.interval()
 	}
 	if to := n.Config.String("to"); to != "" {
-		if target, err := publisher.ParseTarget(to); err == nil && target.Scheme == "sftp" && target.User == "" && !once {
-			l.log.Say(fmt.Sprintf("%s names no user: the one with whom ssh %s logs in is taken; sftp://USER@… names another", to, target.Host))
+		if target, err := publisher.ParseTarget(to); err == nil && target.Scheme == "sftp" && target.User == "" &&
+			!once {
+			l.log.Say(
+				fmt.Sprintf("%s names no user: the one with whom ssh %s logs in is taken; sftp://USER@… names another",
+					to, target.Host))
 		}
 		if l.publisher, err = n.Publisher(!once && every <= publisher.KeepBelow, l.failing); err != nil {
 			return nil, err
@@ -109,7 +112,8 @@ func (n Node) Loop(once bool) (l *Loop, err error) {
 	}
 	l.lock, err = atomicfile.Lock(filepath.Join(l.dir, LockFile), 0o600)
 	if errors.Is(err, atomicfile.ErrLocked) {
-		return nil, &failure.Error{Exit: failure.ExitTryAgain, Code: "loop:busy", Err: errors.New("a loop runs for this spool already"),
+		return nil, &failure.Error{Exit: failure.ExitTryAgain, Code: "loop:busy",
+			Err:  errors.New("a loop runs for this spool already"),
 			Hint: "gpuboard check says which, gpuboard check kill ends it"}
 	}
 	if err != nil {
@@ -136,7 +140,8 @@ func (l *Loop) Once(ctx context.Context) (*snapshot.Snapshot, error) {
 	var reportErr error
 	if l.consul != nil && ctx.Err() == nil {
 		if err := l.consul.report(ctx, l.last); err != nil {
-			reportErr = &failure.Error{Exit: failure.ExitTryAgain, Err: fmt.Errorf("telling Consul: %w", err), Hint: failure.Explain(err).Hint}
+			reportErr = &failure.Error{Exit: failure.ExitTryAgain, Err: fmt.Errorf("telling Consul: %w", err),
+				Hint: failure.Explain(err).Hint}
 		}
 	}
 	if err := cmp.Or(l.last.collectErr, l.last.pushErr, reportErr); err != nil {

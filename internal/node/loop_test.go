@@ -20,8 +20,11 @@ func TestASlowPushDoesNotKeepTheNodeFromBeingRead(t *testing.T) {
 	need.Time(t, "it waits for several intervals")
 	server := sshtest.Start(t, sshtest.Options{Command: sshtest.LockedDown})
 	spool := filepath.Join(t.TempDir(), "spool")
-	l, err := testNode(t, map[string]string{"host": "gpu01", "spool": spool, "every": "2s", "push_timeout": "1h", "nvidia_smi": "/bin/false", "ps": "/bin/false",
-		"to": fmt.Sprintf("sftp://%s@%s", server.User, server.Addr), "identity": server.Key, "known_hosts": server.KnownHosts}).Loop(false)
+	l, err := testNode(t,
+		map[string]string{"host": "gpu01", "spool": spool, "every": "2s", "push_timeout": "1h",
+			"nvidia_smi": "/bin/false", "ps": "/bin/false",
+			"to": fmt.Sprintf("sftp://%s@%s", server.User, server.Addr), "identity": server.Key,
+			"known_hosts": server.KnownHosts}).Loop(false)
 	if err != nil {
 		t.Fatal(err)
 	}

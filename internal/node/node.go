@@ -89,18 +89,21 @@ func (n Node) OpenSpool() (*spool.Spool, error) {
 }
 
 func unusable(err error) error {
-	return &failure.Error{Exit: failure.ExitUsage, Code: "spool:unusable", Err: err, Hint: "name another directory with --spool DIR"}
+	return &failure.Error{Exit: failure.ExitUsage, Code: "spool:unusable", Err: err,
+		Hint: "name another directory with --spool DIR"}
 }
 
 // Add adds a snapshot to the spool, with errors that have a code.
 func Add(s *spool.Spool, snap *snapshot.Snapshot) error {
 	err := s.Add(snap)
 	if errors.Is(err, spool.ErrLocked) {
-		return &failure.Error{Exit: failure.ExitTryAgain, Code: "loop:busy", Err: errors.New("the loop of this node is collecting already"),
+		return &failure.Error{Exit: failure.ExitTryAgain, Code: "loop:busy",
+			Err:  errors.New("the loop of this node is collecting already"),
 			Hint: "gpuboard check kill ends it; a node needs the loop or collect, not both"}
 	}
 	if err != nil {
-		return &failure.Error{Exit: failure.ExitTryAgain, Code: "spool:unwritable", Err: fmt.Errorf("spooling the snapshot: %w", err)}
+		return &failure.Error{Exit: failure.ExitTryAgain, Code: "spool:unwritable",
+			Err: fmt.Errorf("spooling the snapshot: %w", err)}
 	}
 	return nil
 }
@@ -110,7 +113,8 @@ func Add(s *spool.Spool, snap *snapshot.Snapshot) error {
 func (n Node) Publisher(keep bool, failing func(error)) (*publisher.Publisher, error) {
 	cfg := n.Config
 	if cfg.String("to") == "" {
-		return nil, failure.Usage("gpuboard publish --to sftp://user@web/path, or set to: in the configuration", "no drop to publish to")
+		return nil, failure.Usage("gpuboard publish --to sftp://user@web/path, or set to: in the configuration",
+			"no drop to publish to")
 	}
 	host, err := n.Host()
 	if err != nil {
@@ -138,12 +142,14 @@ func (n Node) Registration() (inventory.Registration, error) {
 		return inventory.Registration{}, err
 	}
 	reg := inventory.Registration{
-		Host: host, Title: cfg.String("register.title"), Group: cfg.String("register.group"), Owner: cfg.String("register.owner"),
+		Host: host, Title: cfg.String("register.title"), Group: cfg.String("register.group"),
+		Owner: cfg.String("register.owner"),
 		Notes: cfg.String("register.notes"), Tags: cfg.List("register.tags"), TTL: cfg.Duration("register.ttl"),
 	}
 	gpus := cfg.Number("register.gpus")
 	if gpus != float64(int(gpus)) || gpus > snapshot.MaxGPUs {
-		return reg, failure.Usage("", "register.gpus from %s: %s is not a whole number up to %d", cfg.Origin("register.gpus"), cfg.String("register.gpus"), snapshot.MaxGPUs)
+		return reg, failure.Usage("", "register.gpus from %s: %s is not a whole number up to %d",
+			cfg.Origin("register.gpus"), cfg.String("register.gpus"), snapshot.MaxGPUs)
 	}
 	reg.GPUs = int(gpus)
 	if to := cfg.String("to"); to != "" {
@@ -185,13 +191,16 @@ func (n Node) consulReporter(log *failure.Log) (*consulReporter, error) {
 		return nil, err
 	}
 	if every := cmp.Or(n.Config.Duration("every"), MaxAuto); reg.TTL <= every {
-		return nil, failure.Usage("", "register.ttl from %s: %v is not longer than the interval of %v, so the node would always be late", n.Config.Origin("register.ttl"), reg.TTL, every)
+		return nil, failure.Usage("",
+			"register.ttl from %s: %v is not longer than the interval of %v, so the node would always be late",
+			n.Config.Origin("register.ttl"), reg.TTL, every)
 	}
 	consul, err := n.Config.NewConsul()
 	if err != nil {
 		return nil, err
 	}
-	return &consulReporter{consul: consul, registration: reg, settings: n.Config.Board(), pushes: n.Config.String("to") != "", log: log}, nil
+	return &consulReporter{consul: consul, registration: reg, settings: n.Config.Board(),
+		pushes: n.Config.String("to") != "", log: log}, nil
 }
 
 // loopSettings are the settings in the heartbeat, without the spool, in which it lies.

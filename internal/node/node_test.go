@@ -67,9 +67,13 @@ func TestPushesAreRecorded(t *testing.T) {
 	}{
 		{cycle{}, Pushes{Worked: now}, 0},
 		{cycle{}, Pushes{Worked: now.Add(time.Minute)}, 0},
-		{cycle{pushErr: refused}, Pushes{Worked: now.Add(time.Minute), Error: "nobody listens", Code: "ssh:refused"}, 2},
-		{cycle{collectErr: syscall.ENOSPC}, Pushes{Worked: now.Add(time.Minute), Error: "collecting: no space left on device", Code: "disk:space", Hint: "look at: df -h; df -i; quota"}, 2},
-		{cycle{pushErr: errors.New("broken")}, Pushes{Worked: now.Add(time.Minute), Error: "broken", Code: "ssh:lost"}, 2},
+		{cycle{pushErr: refused}, Pushes{Worked: now.Add(time.Minute), Error: "nobody listens", Code: "ssh:refused"},
+			2},
+		{cycle{collectErr: syscall.ENOSPC},
+			Pushes{Worked: now.Add(time.Minute), Error: "collecting: no space left on device", Code: "disk:space",
+				Hint: "look at: df -h; df -i; quota"}, 2},
+		{cycle{pushErr: errors.New("broken")}, Pushes{Worked: now.Add(time.Minute), Error: "broken", Code: "ssh:lost"},
+			2},
 		{cycle{}, Pushes{Worked: now.Add(5 * time.Minute)}, 5},
 	} {
 		step.cycle.pushed = true

@@ -43,7 +43,8 @@ func (p *pace) interval() time.Duration {
 	}
 	sorted := slices.Sorted(slices.Values(p.readings))
 	median := sorted[(len(sorted)-1)/2]
-	for _, step := range []time.Duration{MinAuto, 10 * time.Second, 15 * time.Second, 20 * time.Second, 30 * time.Second} {
+	for _, step := range []time.Duration{MinAuto, 10 * time.Second, 15 * time.Second, 20 * time.Second,
+		30 * time.Second} {
 		if autoShare*median <= step {
 			return step
 		}

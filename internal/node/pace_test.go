@@ -19,8 +19,9 @@ func TestPace(t *testing.T) {
 		"never more than a minute":       {0, []time.Duration{9 * s}, time.Minute},
 		"the first one waits for driver": {0, []time.Duration{12 * s, 200 * ms}, 5 * s},
 		"one of five is slow":            {0, []time.Duration{200 * ms, 200 * ms, 8 * s, 210 * ms, 190 * ms}, 5 * s},
-		"slow since a while":             {0, []time.Duration{200 * ms, 200 * ms, 200 * ms, 2 * s, 2 * s, 2 * s}, time.Minute},
-		"a number is kept":               {7 * s, []time.Duration{9 * s}, 7 * s},
+		"slow since a while": {0, []time.Duration{200 * ms, 200 * ms, 200 * ms, 2 * s, 2 * s, 2 * s},
+			time.Minute},
+		"a number is kept": {7 * s, []time.Duration{9 * s}, 7 * s},
 	} {
 		p := &pace{fixed: c.fixed}
 		for _, d := range c.readings {

@@ -62,10 +62,12 @@ func TestSoakOfANode(t *testing.T) {
 			ctx, cancel := context.WithCancel(context.Background())
 			ready, done := make(chan string, 1), make(chan error, 1)
 			go func() {
-				done <- dropbox.Serve(ctx, dropbox.Options{Data: data, Keys: s.Path("keys"), HostKey: s.Path("host_key"), Listen: listen, Now: func() time.Time { return s.Now },
-					OnListen: func(addr net.Addr, key, _ string) {
-						ready <- knownhosts.Normalize(addr.String()) + " " + key + "\n"
-					}})
+				done <- dropbox.Serve(ctx,
+					dropbox.Options{Data: data, Keys: s.Path("keys"), HostKey: s.Path("host_key"), Listen: listen,
+						Now: func() time.Time { return s.Now },
+						OnListen: func(addr net.Addr, key, _ string) {
+							ready <- knownhosts.Normalize(addr.String()) + " " + key + "\n"
+						}})
 			}()
 			select {
 			case known := <-ready:
@@ -104,7 +106,9 @@ func soakLoop(s *soak.Soak, drop, to, identity, knownHosts string) {
 	s.Write("capture.xml", strings.ReplaceAll(string(capture), "@PID1@", fmt.Sprint(os.Getpid())), 0o644)
 	s.Write("nvidia-smi", "#!/bin/sh\nexec cat "+s.Path("capture.xml")+"\n", 0o755)
 	var log bytes.Buffer
-	n := testNode(t, map[string]string{"host": "gpu01", "spool": s.Path("spool"), "nvidia_smi": s.Path("nvidia-smi"), "to": to, "identity": identity, "known_hosts": knownHosts})
+	n := testNode(t,
+		map[string]string{"host": "gpu01", "spool": s.Path("spool"), "nvidia_smi": s.Path("nvidia-smi"), "to": to,
+			"identity": identity, "known_hosts": knownHosts})
 	n.Now, n.Stderr = func() time.Time { return s.Now }, &log
 	l, err := n.Loop(false)
 	if err != nil {

@@ -57,11 +57,13 @@ func (h *Hook) request(m message) (request, error) {
 	case Telegram:
 		chat := u.Query().Get("chat_id")
 		u.RawQuery = ""
-		r.doc = map[string]any{"chat_id": chat, "text": telegram(m), "link_preview_options": map[string]bool{"is_disabled": true}}
+		r.doc = map[string]any{"chat_id": chat, "text": telegram(m),
+			"link_preview_options": map[string]bool{"is_disabled": true}}
 	case Matrix:
 		r.method = http.MethodPut
 		id := sha256.Sum256([]byte(h.Name + "\n" + m.ID)) // a message that is sent again is one message there
-		u = u.JoinPath("..").JoinPath("_matrix/client/v3/rooms", url.PathEscape(path.Base(u.Path)), "send/m.room.message",
+		u = u.JoinPath("..").JoinPath("_matrix/client/v3/rooms", url.PathEscape(path.Base(u.Path)),
+			"send/m.room.message",
 			base64.RawURLEncoding.EncodeToString(id[:18]))
 		r.doc = matrix(m)
 	default:
@@ -79,9 +81,11 @@ func (h *Hook) checkURL(u *url.URL) error {
 	case h.Format == Ntfy && place == "":
 		return errors.New("url has no topic: ntfy is reached at https://ntfy.sh/TOPIC")
 	case h.Format == Telegram && u.Query().Get("chat_id") == "":
-		return errors.New("url has no chat: telegram is reached at https://api.telegram.org/botTOKEN/sendMessage?chat_id=NUMBER")
+		return errors.New(
+			"url has no chat: telegram is reached at https://api.telegram.org/botTOKEN/sendMessage?chat_id=NUMBER")
 	case h.Format == Matrix && (!token || !strings.HasPrefix(path.Base(place), "!")):
-		return errors.New("url has no room or token: matrix is reached at https://:TOKEN@matrix.example.org/!ROOM:example.org")
+		return errors.New(
+			"url has no room or token: matrix is reached at https://:TOKEN@matrix.example.org/!ROOM:example.org")
 	}
 	return nil
 }

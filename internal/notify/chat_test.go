@@ -23,14 +23,16 @@ func posts(t *testing.T, f Format, userinfo, place string, m message, people boo
 	t.Helper()
 	var got posted
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		got = posted{method: r.Method, path: r.URL.EscapedPath(), query: r.URL.RawQuery, auth: r.Header.Get("Authorization")}
+		got = posted{method: r.Method, path: r.URL.EscapedPath(), query: r.URL.RawQuery,
+			auth: r.Header.Get("Authorization")}
 		body, _ := io.ReadAll(r.Body)
 		if err := json.Unmarshal(body, &got.doc); err != nil {
 			t.Errorf("%s: body %s: %v", f, body, err)
 		}
 	}))
 	defer server.Close()
-	h := Hook{Name: "chat", Kind: Webhook, Format: f, URL: strings.Replace(server.URL, "http://", "http://"+userinfo, 1) + place}
+	h := Hook{Name: "chat", Kind: Webhook, Format: f,
+		URL: strings.Replace(server.URL, "http://", "http://"+userinfo, 1) + place}
 	c := carrier(t, t.TempDir(), h)
 	if people {
 		c.SetContacts(func(who string) Contact { return Contact{Chat: chatNames[f][who]} })
@@ -59,10 +61,11 @@ func TestChats(t *testing.T) {
 			"content":          "<@80351110224678912> @\u2060kai **GPU board**: " + escaped + link,
 			"allowed_mentions": map[string]any{"parse": []any{}, "users": []any{"80351110224678912"}},
 		}}},
-		{Telegram, "", "/botSECRET/sendMessage?chat_id=-100", posted{"POST", "/botSECRET/sendMessage", "", "", map[string]any{
-			"chat_id": "-100", "link_preview_options": map[string]any{"is_disabled": true},
-			"text": "@mira_l 80351110 GPU board: @\u2060everyone @\u2060room <@\u2060&1> [x](http://e.example) **b** `c` #\u2060h" + link,
-		}}},
+		{Telegram, "", "/botSECRET/sendMessage?chat_id=-100",
+			posted{"POST", "/botSECRET/sendMessage", "", "", map[string]any{
+				"chat_id": "-100", "link_preview_options": map[string]any{"is_disabled": true},
+				"text": "@mira_l 80351110 GPU board: @\u2060everyone @\u2060room <@\u2060&1> [x](http://e.example) **b** `c` #\u2060h" + link,
+			}}},
 		{Matrix, ":SECRET@", "/!room:lab.example", posted{"PUT", "", "", "Bearer SECRET", map[string]any{
 			"msgtype": "m.text", "m.mentions": map[string]any{"user_ids": []any{"@mira:lab.example"}},
 			"body": "@mira:lab.example kai GPU board: " + m.Text + link,
@@ -93,7 +96,8 @@ func TestChats(t *testing.T) {
 
 func TestChatsWithoutPeopleMentionNobody(t *testing.T) {
 	m := formsMessage(t, "x")
-	if got := fmt.Sprint(posts(t, Discord, "", "/1", m, false).doc["allowed_mentions"]); got != "map[parse:[] users:[]]" {
+	if got := fmt.Sprint(
+		posts(t, Discord, "", "/1", m, false).doc["allowed_mentions"]); got != "map[parse:[] users:[]]" {
 		t.Errorf("discord: %s", got)
 	}
 	if got := fmt.Sprint(posts(t, Matrix, ":S@", "/!r:x", m, false).doc["m.mentions"]); got != "map[user_ids:[]]" {
@@ -102,7 +106,8 @@ func TestChatsWithoutPeopleMentionNobody(t *testing.T) {
 }
 
 func TestChatsCutWhatIsTooLong(t *testing.T) {
-	for _, text := range []string{strings.Repeat("x", 9000), strings.Repeat("\U0001f680", 3000), strings.Repeat("ö", 9000)} {
+	for _, text := range []string{strings.Repeat("x", 9000), strings.Repeat("\U0001f680", 3000),
+		strings.Repeat("ö", 9000)} {
 		m := formsMessage(t, text)
 		count := func(s any) int { return len(utf16.Encode([]rune(s.(string)))) }
 		if n := count(posts(t, Discord, "", "/1", m, false).doc["content"]); n > maxDiscord || n < 1990 {
@@ -111,7 +116,8 @@ func TestChatsCutWhatIsTooLong(t *testing.T) {
 		if n := count(posts(t, Telegram, "", "/b?chat_id=1", m, false).doc["text"]); n > maxTelegram || n < 4000 {
 			t.Errorf("telegram gets %d characters", n)
 		}
-		if got := posts(t, Ntfy, "", "/t", m, false).doc["message"].(string); len(got) > maxNtfy+4 || !utf8.ValidString(got) {
+		if got := posts(t, Ntfy, "", "/t", m, false).doc["message"].(string); len(got) > maxNtfy+4 ||
+			!utf8.ValidString(got) {
 			t.Errorf("ntfy gets %d bytes", len(got))
 		}
 	}
@@ -119,11 +125,13 @@ func TestChatsCutWhatIsTooLong(t *testing.T) {
 
 func TestAddressesOfChatsAreChecked(t *testing.T) {
 	for url, f := range map[string]Format{
-		"https://ntfy.sh/": Ntfy, "https://api.telegram.org/botSECRET/sendMessage": Telegram, "https://m.example/!r:m.example": Matrix,
-		"https://:SECRET@m.example/": Matrix,
+		"https://ntfy.sh/": Ntfy, "https://api.telegram.org/botSECRET/sendMessage": Telegram,
+		"https://m.example/!r:m.example": Matrix,
+		"https://:SECRET@m.example/":     Matrix,
 	} {
 		_, err := New(Options{Hooks: []Hook{{Name: "chat", Kind: Webhook, Format: f, URL: url}}})
-		if err == nil || !strings.Contains(err.Error(), "reached at https://") || strings.Contains(err.Error(), "SECRET") {
+		if err == nil || !strings.Contains(err.Error(), "reached at https://") ||
+			strings.Contains(err.Error(), "SECRET") {
 			t.Errorf("%s %s: %v", f, url, err)
 		}
 	}

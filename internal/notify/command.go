@@ -22,9 +22,11 @@ func (c *Notifier) run(ctx context.Context, h *Hook, m message) error {
 		return fmt.Errorf("making the message: %w", err)
 	}
 	env := []string{
-		"GPUBOARD_EVENT_ID=" + m.ID, "GPUBOARD_EVENT_KIND=" + string(m.Kind), "GPUBOARD_EVENT_AT=" + m.At.UTC().Format(time.RFC3339),
+		"GPUBOARD_EVENT_ID=" + m.ID, "GPUBOARD_EVENT_KIND=" + string(m.Kind),
+		"GPUBOARD_EVENT_AT=" + m.At.UTC().Format(time.RFC3339),
 		"GPUBOARD_EVENT_HOST=" + m.Host, "GPUBOARD_EVENT_GPU=", "GPUBOARD_EVENT_USERS=" + strings.Join(m.Users, ","),
-		"GPUBOARD_EVENT_BOOKING=" + m.Booking, "GPUBOARD_EVENT_SUMMARY=" + m.Summary, "GPUBOARD_EVENT_COUNT=" + strconv.Itoa(len(m.Events)),
+		"GPUBOARD_EVENT_BOOKING=" + m.Booking, "GPUBOARD_EVENT_SUMMARY=" + m.Summary,
+		"GPUBOARD_EVENT_COUNT=" + strconv.Itoa(len(m.Events)),
 	}
 	if m.GPU != nil {
 		env[4] += strconv.Itoa(*m.GPU)
@@ -35,7 +37,8 @@ func (c *Notifier) run(ctx context.Context, h *Hook, m message) error {
 // inherited returns the environment of programs, without tokens and gpuboard's settings.
 func inherited() []string {
 	var env []string
-	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "XDG_RUNTIME_DIR"} {
+	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ",
+		"TMPDIR", "XDG_RUNTIME_DIR"} {
 		if v, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+v)
 		}

@@ -50,9 +50,12 @@ func TestDailyOnceADay(t *testing.T) {
 	}{
 		{"on time", "08:30", day(11, 20, 0, 0), day(11, 22, 0, 0), step, "[11-20 08:30 CET 11-21 08:30 CET]"},
 		{"not for a day that began before", "08:30", day(11, 20, 9, 0), day(11, 21, 12, 0), step, "[11-21 08:30 CET]"},
-		{"late after an outage", "08:30", day(11, 20, 8, 0), day(11, 21, 23, 0), 7 * time.Hour, "[11-20 15:00 CET 11-21 12:00 CET]"},
-		{"a time that is skipped", "02:30", day(3, 28, 12, 0), day(3, 30, 12, 0), step, "[03-29 03:00 CEST 03-30 02:30 CEST]"},
-		{"a time that comes twice", "02:30", day(10, 24, 12, 0), day(10, 26, 12, 0), step, "[10-25 02:30 CEST 10-26 02:30 CET]"},
+		{"late after an outage", "08:30", day(11, 20, 8, 0), day(11, 21, 23, 0), 7 * time.Hour,
+			"[11-20 15:00 CET 11-21 12:00 CET]"},
+		{"a time that is skipped", "02:30", day(3, 28, 12, 0), day(3, 30, 12, 0), step,
+			"[03-29 03:00 CEST 03-30 02:30 CEST]"},
+		{"a time that comes twice", "02:30", day(10, 24, 12, 0), day(10, 26, 12, 0), step,
+			"[10-25 02:30 CEST 10-26 02:30 CET]"},
 		{"midnight", "00:00", day(11, 20, 12, 0), day(11, 22, 12, 0), step, "[11-21 00:00 CET 11-22 00:00 CET]"},
 	} {
 		if got := fmt.Sprint(days(t, paris, tc.daily, tc.from, tc.to, tc.step)); got != tc.want {
@@ -90,7 +93,8 @@ func TestReportsOnceAPeriod(t *testing.T) {
 		h := hook("a", r.URL)
 		h.Report, h.Events = report, []string{}
 		var got []string
-		for now := time.Date(2026, 11, 10, 0, 0, 0, 0, paris); now.Month() < 12 || now.Day() < 12; now = now.Add(time.Hour) {
+		for now := time.Date(2026, 11, 10, 0, 0, 0, 0, paris); now.Month() < 12 ||
+			now.Day() < 12; now = now.Add(time.Hour) {
 			if now.Month() == 11 && now.Day() == 30 {
 				continue // the web host is off on that Monday
 			}
@@ -114,7 +118,8 @@ func TestReportsOnceAPeriod(t *testing.T) {
 			t.Errorf("%s: %v\nwant %s", report, got, want)
 		}
 	}
-	for _, bad := range []Hook{{Name: "a", Kind: Command, Command: []string{"x"}, Report: "yearly"}, {Name: "a", Kind: Mail, From: "b@lab.example", To: []string{ToPeople}, Report: "weekly"}} {
+	for _, bad := range []Hook{{Name: "a", Kind: Command, Command: []string{"x"}, Report: "yearly"},
+		{Name: "a", Kind: Mail, From: "b@lab.example", To: []string{ToPeople}, Report: "weekly"}} {
 		if _, err := New(Options{Hooks: []Hook{bad}}); err == nil {
 			t.Errorf("%+v is accepted", bad)
 		}

@@ -78,7 +78,8 @@ func (q *queue) isDue(now time.Time) bool {
 
 // tokens returns how many messages the hook may still get in this minute.
 func (q *queue) tokens(h *Hook, now time.Time) int {
-	q.Sent = slices.DeleteFunc(q.Sent, func(t time.Time) bool { return now.Sub(t) >= time.Minute || t.After(now.Add(time.Minute)) })
+	q.Sent = slices.DeleteFunc(q.Sent,
+		func(t time.Time) bool { return now.Sub(t) >= time.Minute || t.After(now.Add(time.Minute)) })
 	return h.PerMinute - len(q.Sent)
 }
 

@@ -22,7 +22,8 @@ func formsMessage(t *testing.T, text string) message {
 	t.Helper()
 	c := carrier(t, t.TempDir())
 	gpu := 3
-	e := events.Event{ID: "gpu-lost/atlas/GPU-1/20261120T060000Z", Kind: events.GPULost, Host: "atlas", GPU: &gpu, UUID: "GPU-1", At: start, Users: []string{"mira", "kai"}, Booking: "b1", Summary: text}
+	e := events.Event{ID: "gpu-lost/atlas/GPU-1/20261120T060000Z", Kind: events.GPULost, Host: "atlas", GPU: &gpu,
+		UUID: "GPU-1", At: start, Users: []string{"mira", "kai"}, Booking: "b1", Summary: text}
 	return c.eventMessage([]item{{ID: e.ID, Event: &e}}, 0, start)
 }
 
@@ -46,7 +47,9 @@ func bodyOf(t *testing.T, f Format, m message) map[string]any {
 
 func TestFormats(t *testing.T) {
 	m := formsMessage(t, evil)
-	if got, want := bodyOf(t, Slack, m)["text"], "*GPU board*: @all &lt;!channel&gt; [x](http://e.example) *b* &amp; \"q\" größe 日本\nhttps://lab.example/gpu/"; got != want {
+	if got, want := bodyOf(t, Slack,
+		m)["text"],
+		"*GPU board*: @all &lt;!channel&gt; [x](http://e.example) *b* &amp; \"q\" größe 日本\nhttps://lab.example/gpu/"; got != want {
 		t.Errorf("slack: %q\nwant %q", got, want)
 	}
 	mm := bodyOf(t, Mattermost, m)["text"].(string)
@@ -63,11 +66,13 @@ func TestFormats(t *testing.T) {
 	teams := bodyOf(t, Teams, m)
 	card := teams["attachments"].([]any)[0].(map[string]any)
 	content := card["content"].(map[string]any)
-	if teams["type"] != "message" || card["contentType"] != "application/vnd.microsoft.card.adaptive" || content["type"] != "AdaptiveCard" || len(content["body"].([]any)) != 2 {
+	if teams["type"] != "message" || card["contentType"] != "application/vnd.microsoft.card.adaptive" ||
+		content["type"] != "AdaptiveCard" || len(content["body"].([]any)) != 2 {
 		t.Errorf("teams: %v", teams)
 	}
 	js := bodyOf(t, JSON, m)
-	if js["id"] != m.ID || js["kind"] != "gpu-lost" || js["gpu"] != 3.0 || js["host"] != "atlas" || js["summary"] != evil || len(js["events"].([]any)) != 1 || js["url"] != "https://lab.example/gpu/" {
+	if js["id"] != m.ID || js["kind"] != "gpu-lost" || js["gpu"] != 3.0 || js["host"] != "atlas" ||
+		js["summary"] != evil || len(js["events"].([]any)) != 1 || js["url"] != "https://lab.example/gpu/" {
 		t.Errorf("json: %v", js)
 	}
 }
@@ -100,11 +105,14 @@ func TestMessagesFit(t *testing.T) {
 func TestMail(t *testing.T) {
 	dir := t.TempDir()
 	sendmail := filepath.Join(dir, "sendmail")
-	script := "#!/bin/sh\nif [ -e " + dir + "/down ]; then echo 'queue is \x1b[31mfull' >&2; exit 75; fi\necho \"$@\" > " + dir + "/args\ncat > " + dir + "/letter\n"
+	script := "#!/bin/sh\nif [ -e " + dir +
+		"/down ]; then echo 'queue is \x1b[31mfull' >&2; exit 75; fi\necho \"$@\" > " + dir + "/args\ncat > " + dir +
+		"/letter\n"
 	if err := os.WriteFile(sendmail, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	h := Hook{Name: "m", Kind: Mail, From: "GPU Bördchen <board@lab.example>", To: []string{"a@lab.example", "Müller <b@lab.example>"}, Sendmail: sendmail}
+	h := Hook{Name: "m", Kind: Mail, From: "GPU Bördchen <board@lab.example>",
+		To: []string{"a@lab.example", "Müller <b@lab.example>"}, Sendmail: sendmail}
 	c := carrier(t, dir, h)
 	e := event(1)
 	e.Summary = strings.Repeat(evil+" ", 3) + "\r\nBcc: x@example.org" // no event has line ends; a mail has to hold even so
@@ -113,7 +121,8 @@ func TestMail(t *testing.T) {
 	}
 	accept(t, c, start, e)
 	got := c.Deliver(t.Context(), start)
-	if len(got) != 1 || !strings.Contains(got[0].Err.Error(), "exit status 75: queue is") || strings.Contains(got[0].Err.Error(), "\x1b") {
+	if len(got) != 1 || !strings.Contains(got[0].Err.Error(), "exit status 75: queue is") ||
+		strings.Contains(got[0].Err.Error(), "\x1b") {
 		t.Fatalf("trouble %+v", got)
 	}
 	if err := os.Remove(filepath.Join(dir, "down")); err != nil {
@@ -128,7 +137,8 @@ func TestMail(t *testing.T) {
 		t.Fatalf("args %q, %v", args, err)
 	}
 	for i, line := range bytes.Split(raw, []byte("\n")) {
-		if len(line) > 78 || bytes.ContainsAny(line, "\r\x00") || bytes.ContainsFunc(line, func(r rune) bool { return r > 126 }) {
+		if len(line) > 78 || bytes.ContainsAny(line, "\r\x00") ||
+			bytes.ContainsFunc(line, func(r rune) bool { return r > 126 }) {
 			t.Errorf("line %d is not one of a mail: %q", i+1, line)
 		}
 	}
@@ -155,7 +165,9 @@ func TestMail(t *testing.T) {
 		t.Errorf("message id %q", id)
 	}
 	body, err := io.ReadAll(quotedprintable.NewReader(msg.Body))
-	if err != nil || !strings.Contains(string(body), "größe 日本") || !strings.Contains(string(body), "\nat 2026-11-20 06:00:00 UTC\n") || !strings.Contains(string(body), "https://lab.example/gpu/") {
+	if err != nil || !strings.Contains(string(body), "größe 日本") ||
+		!strings.Contains(string(body), "\nat 2026-11-20 06:00:00 UTC\n") ||
+		!strings.Contains(string(body), "https://lab.example/gpu/") {
 		t.Errorf("body %q, %v", body, err)
 	}
 	one, err1 := mailText(&h, h.To, formsMessage(t, "x"))
@@ -180,7 +192,8 @@ func TestCommand(t *testing.T) {
 		t.Fatalf("trouble %+v", got)
 	}
 	env, _ := os.ReadFile(filepath.Join(dir, "env"))
-	for _, want := range []string{"GPUBOARD_EVENT_KIND=gpu-lost\n", "GPUBOARD_EVENT_HOST=atlas\n", "GPUBOARD_EVENT_GPU=3\n", "GPUBOARD_EVENT_USERS=mira,kai\n", "GPUBOARD_EVENT_SUMMARY=" + evil + "\n", "PATH="} {
+	for _, want := range []string{"GPUBOARD_EVENT_KIND=gpu-lost\n", "GPUBOARD_EVENT_HOST=atlas\n",
+		"GPUBOARD_EVENT_GPU=3\n", "GPUBOARD_EVENT_USERS=mira,kai\n", "GPUBOARD_EVENT_SUMMARY=" + evil + "\n", "PATH="} {
 		if !strings.Contains(string(env), want) {
 			t.Errorf("the environment lacks %q:\n%s", want, env)
 		}
@@ -190,7 +203,8 @@ func TestCommand(t *testing.T) {
 	}
 	var doc message
 	raw, _ := os.ReadFile(filepath.Join(dir, "stdin"))
-	if err := json.Unmarshal(raw, &doc); err != nil || doc.ID != m.ID || doc.Events[0].Summary != evil || bytes.Count(raw, []byte("\n")) != 1 {
+	if err := json.Unmarshal(raw, &doc); err != nil || doc.ID != m.ID || doc.Events[0].Summary != evil ||
+		bytes.Count(raw, []byte("\n")) != 1 {
 		t.Errorf("stdin %s, %v", raw, err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "shell")); err == nil {
@@ -210,7 +224,8 @@ func TestOutcomesHideSecrets(t *testing.T) {
 	r := newReceiver(t)
 	c := carrier(t, t.TempDir(), hook("a", r.URL+"/SECRET"), hook("b", "http://127.0.0.1:1/SECRET"))
 	got := c.Test(t.Context(), start)
-	if got[0].Err != nil || got[0].Where != r.URL+"/…" || got[1].Err == nil || strings.Contains(got[1].Err.Error(), "SECRET") {
+	if got[0].Err != nil || got[0].Where != r.URL+"/…" || got[1].Err == nil ||
+		strings.Contains(got[1].Err.Error(), "SECRET") {
 		t.Errorf("outcomes %+v", got)
 	}
 	wantIDs(t, r, "test/20261120T060000Z")
@@ -222,7 +237,8 @@ func TestOutcomesHideSecrets(t *testing.T) {
 // What a hook's program started ends with it when its time is over.
 func TestNothingIsLeftRunning(t *testing.T) {
 	dir := t.TempDir()
-	c := carrier(t, dir, Hook{Name: "c", Kind: Command, Command: []string{"sh", "-c", "sleep 600 & echo $! > " + dir + "/pid; wait"}})
+	c := carrier(t, dir,
+		Hook{Name: "c", Kind: Command, Command: []string{"sh", "-c", "sleep 600 & echo $! > " + dir + "/pid; wait"}})
 	accept(t, c, start, event(1))
 	ctx := budgetUntil(t, func() bool {
 		raw, _ := os.ReadFile(filepath.Join(dir, "pid"))

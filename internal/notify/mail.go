@@ -96,7 +96,8 @@ func subject(s string) string {
 		s = string(r[:most]) + "…"
 	}
 	s = strings.ToValidUTF8(s, "?")
-	if len(s) <= plain && !strings.Contains(s, "=?") && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
+	if len(s) <= plain && !strings.Contains(s, "=?") &&
+		!strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return s
 	}
 	var words []string

@@ -32,7 +32,8 @@ type message struct {
 
 // message returns one that holds no event yet.
 func (c *Notifier) message(id string, kind events.Kind, at time.Time) message {
-	return message{Event: events.Event{ID: id, Kind: kind, At: at.UTC().Truncate(time.Second)}, Title: c.opt.Title, URL: c.opt.SiteURL, Events: []events.Event{}}
+	return message{Event: events.Event{ID: id, Kind: kind, At: at.UTC().Truncate(time.Second)}, Title: c.opt.Title,
+		URL: c.opt.SiteURL, Events: []events.Event{}}
 }
 
 // eventMessage returns a message of events. A repeated message has the same id.

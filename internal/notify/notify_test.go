@@ -26,7 +26,8 @@ import (
 var start = time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
 
 func event(n int) events.Event {
-	return events.Event{ID: fmt.Sprintf("host-down/gpu%02d/20261120T0600%02dZ", n, n%60), Kind: events.HostDown, Host: fmt.Sprintf("gpu%02d", n), At: start, Summary: fmt.Sprintf("gpu%02d is down", n)}
+	return events.Event{ID: fmt.Sprintf("host-down/gpu%02d/20261120T0600%02dZ", n, n%60), Kind: events.HostDown,
+		Host: fmt.Sprintf("gpu%02d", n), At: start, Summary: fmt.Sprintf("gpu%02d is down", n)}
 }
 
 func several(from, to int) []events.Event {
@@ -95,7 +96,9 @@ func hook(name, url string) Hook { return Hook{Name: name, Kind: Webhook, Format
 
 func carrier(t *testing.T, dir string, hooks ...Hook) *Notifier {
 	t.Helper()
-	c, err := New(Options{Outbox: filepath.Join(dir, "outbox.json"), Hooks: hooks, Title: "GPU board", SiteURL: "https://lab.example/gpu/"})
+	c, err := New(
+		Options{Outbox: filepath.Join(dir, "outbox.json"), Hooks: hooks, Title: "GPU board",
+			SiteURL: "https://lab.example/gpu/"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +163,8 @@ func TestFailureKeepsOrderAndBacksOff(t *testing.T) {
 	if tried < 4 || tried > 7 {
 		t.Errorf("%d attempts in 20 minutes, want a handful", tried)
 	}
-	if len(last) != 1 || last[0].Tries != tried || last[0].Waiting != 1 || last[0].Refused || !strings.Contains(last[0].Err.Error(), "500") {
+	if len(last) != 1 || last[0].Tries != tried || last[0].Waiting != 1 || last[0].Refused ||
+		!strings.Contains(last[0].Err.Error(), "500") {
 		t.Errorf("trouble %+v", last)
 	}
 	accept(t, c, now, event(2))
@@ -184,7 +188,8 @@ func TestRefusals(t *testing.T) {
 		says    string
 	}{
 		{"revoked", says(403, "invalid_token\n"), true, firstPause, "answered 403, invalid_token"},
-		{"gone, with a page that repeats the request", says(404, "<html>/services/SECRET"), true, firstPause, "answered 404"},
+		{"gone, with a page that repeats the request", says(404, "<html>/services/SECRET"), true, firstPause,
+			"answered 404"},
 		{"slow down", func(w http.ResponseWriter, _ *http.Request) bool {
 			w.Header().Set("Retry-After", "600")
 			w.WriteHeader(429)
@@ -256,7 +261,8 @@ func TestFailingHookDelaysNoOther(t *testing.T) {
 	defer dead.Close()
 	defer close(hung)
 	r := newReceiver(t)
-	c := carrier(t, t.TempDir(), hook("dead", dead.URL), hook("well", r.URL), Hook{Name: "slow", Kind: Command, Command: []string{"sleep", "600"}})
+	c := carrier(t, t.TempDir(), hook("dead", dead.URL), hook("well", r.URL),
+		Hook{Name: "slow", Kind: Command, Command: []string{"sleep", "600"}})
 	accept(t, c, start, event(1), event(2))
 	ctx := budgetUntil(t, func() bool {
 		states, _ := c.States()
@@ -311,7 +317,8 @@ func TestCancelledDeliveryIsNoFailure(t *testing.T) {
 	if got := c.Deliver(ctx, start); len(got) != 0 {
 		t.Errorf("trouble %+v", got)
 	}
-	if states, err := c.States(); err != nil || !slices.ContainsFunc(states, func(s State) bool { return s.Hook == "slow" && s.Waiting == 1 }) {
+	if states, err := c.States(); err != nil ||
+		!slices.ContainsFunc(states, func(s State) bool { return s.Hook == "slow" && s.Waiting == 1 }) {
 		t.Errorf("waiting %v, %v", states, err)
 	}
 }
@@ -354,7 +361,8 @@ func TestRateLimit(t *testing.T) {
 	step()
 	wantIDs(t, r, idsOf(several(0, 90))...)
 	for _, m := range r.got {
-		if len(m.Events) > 1 && (m.Kind != "several" || !strings.Contains(m.Text, m.Events[1].Summary)) || len(m.Events) > maxTogether {
+		if len(m.Events) > 1 && (m.Kind != "several" || !strings.Contains(m.Text, m.Events[1].Summary)) ||
+			len(m.Events) > maxTogether {
 			t.Errorf("message %+v", m)
 		}
 	}
@@ -401,7 +409,8 @@ func TestNewRefuses(t *testing.T) {
 		{Hook{Name: "a", Kind: Webhook, URL: "ftp://SECRET"}, "not an http"},
 		{Hook{Name: "a", Kind: Webhook, URL: "http://h/%zzSECRET"}, "not an http"},
 		{Hook{Name: "a", Kind: Mail, From: "x@example.org"}, "nobody"},
-		{Hook{Name: "a", Kind: Mail, From: "x@example.org", To: []string{"x\nBcc: y@example.org"}}, "not a mail address"},
+		{Hook{Name: "a", Kind: Mail, From: "x@example.org", To: []string{"x\nBcc: y@example.org"}},
+			"not a mail address"},
 		{Hook{Name: "a", Kind: Command}, "empty"},
 		{Hook{Name: "a", Kind: Command, Command: []string{"x"}, Hosts: []string{"[a"}}, "not a pattern"},
 		{Hook{Name: "a", Kind: Command, Command: []string{"x"}, Daily: "24:00"}, "no time of day"},

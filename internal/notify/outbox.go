@@ -77,7 +77,8 @@ func (c *Notifier) load() (*outbox, error) {
 		return box, fmt.Errorf("reading the outbox: %w; %w", err, errForgotten)
 	}
 	if read.Schema != outboxSchema {
-		return box, fmt.Errorf("reading the outbox: it has schema %d, and this version reads %d; %w", read.Schema, outboxSchema, errForgotten)
+		return box, fmt.Errorf("reading the outbox: it has schema %d, and this version reads %d; %w", read.Schema,
+			outboxSchema, errForgotten)
 	}
 	box.Seen = read.Seen
 	for name, q := range read.Hooks {

@@ -57,7 +57,8 @@ func TestATornOutboxIsForgottenAndSaid(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := c.Failures()
-		if forgotten := len(got) == 1 && errors.Is(got[0].Err, errForgotten); forgotten == strings.Contains(torn, "null") {
+		if forgotten := len(got) == 1 &&
+			errors.Is(got[0].Err, errForgotten); forgotten == strings.Contains(torn, "null") {
 			t.Errorf("%s: %+v", torn, got)
 		}
 		accept(t, c, start, event(len(torn)))

@@ -28,11 +28,14 @@ func concerns(n int, people ...string) events.Event {
 func letters(t *testing.T) (c *Notifier, sentTo func() []string) {
 	dir := t.TempDir()
 	sendmail, sent := filepath.Join(dir, "sendmail"), filepath.Join(dir, "sent")
-	script := "#!/bin/sh\nsed -n '/^To:/,/^Subject:/{/^Subject:/d;s/^To://;p}' | tr -d ' \\n' >>" + sent + "; echo >>" + sent + "\n"
+	script := "#!/bin/sh\nsed -n '/^To:/,/^Subject:/{/^Subject:/d;s/^To://;p}' | tr -d ' \\n' >>" + sent + "; echo >>" +
+		sent + "\n"
 	if err := os.WriteFile(sendmail, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	c = carrier(t, dir, Hook{Name: "m", Kind: Mail, From: "board@lab.example", To: []string{ToPeople}, Sendmail: sendmail, PerMinute: 2})
+	c = carrier(t, dir,
+		Hook{Name: "m", Kind: Mail, From: "board@lab.example", To: []string{ToPeople}, Sendmail: sendmail,
+			PerMinute: 2})
 	return c, func() []string {
 		text, _ := os.ReadFile(sent)
 		return strings.Fields(string(text))
@@ -43,7 +46,8 @@ func letters(t *testing.T) (c *Notifier, sentTo func() []string) {
 // nothing, and delays nobody.
 func TestMailGoesToWhomItConcerns(t *testing.T) {
 	c, got := letters(t)
-	accept(t, c, start, concerns(1, "mia"), concerns(2, "ada"), concerns(3, "kai"), concerns(4, "kai"), concerns(5, "ada"), event(6), concerns(7, "ada", "kai"))
+	accept(t, c, start, concerns(1, "mia"), concerns(2, "ada"), concerns(3, "kai"), concerns(4, "kai"),
+		concerns(5, "ada"), event(6), concerns(7, "ada", "kai"))
 	if list := c.Deliver(t.Context(), start); len(list) != 1 || list[0].Err == nil || len(got()) != 0 {
 		t.Fatalf("before it is known how people are reached: %+v, and sent %v", list, got())
 	}
@@ -75,7 +79,8 @@ func TestPeopleAreMentioned(t *testing.T) {
 		}
 	}
 	card := bodyOf(t, Teams, m)["attachments"].([]any)[0].(map[string]any)["content"].(map[string]any)
-	if got := fmt.Sprint(card["msteams"]); !strings.Contains(got, "mentioned:map[id:kai.b name:kai.b] text:<at>kai.b</at> type:mention") {
+	if got := fmt.Sprint(card["msteams"]); !strings.Contains(got,
+		"mentioned:map[id:kai.b name:kai.b] text:<at>kai.b</at> type:mention") {
 		t.Errorf("teams: %s", got)
 	}
 }

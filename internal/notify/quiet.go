@@ -76,7 +76,8 @@ func withoutEnded(list []item) []item {
 				out[j] = true
 			}
 		}
-		out[i] = began && !slices.ContainsFunc(end.Event.Users, func(who string) bool { return !slices.Contains(heard, who) })
+		out[i] = began &&
+			!slices.ContainsFunc(end.Event.Users, func(who string) bool { return !slices.Contains(heard, who) })
 	}
 	var kept []item
 	for i, it := range list {

@@ -14,11 +14,14 @@ func TestQuietHours(t *testing.T) {
 		t.Fatal(err)
 	}
 	for not, want := range map[string]map[string]bool{
-		"20:00-08:00": {"19:59": false, "20:00": true, "23:59": true, "00:00": true, "07:59": true, "08:00": false, "12:00": false},
-		"8:00-9:30":   {"07:59": false, "08:00": true, "09:29": true, "09:30": false, "00:00": false},
-		"":            {"00:00": false, "12:00": false},
+		"20:00-08:00": {"19:59": false, "20:00": true, "23:59": true, "00:00": true, "07:59": true, "08:00": false,
+			"12:00": false},
+		"8:00-9:30": {"07:59": false, "08:00": true, "09:29": true, "09:30": false, "00:00": false},
+		"":          {"00:00": false, "12:00": false},
 	} {
-		c, err := New(Options{Hooks: []Hook{{Name: "chat", Kind: Webhook, Format: JSON, URL: "https://chat.example/", Not: not}}, Zone: berlin})
+		c, err := New(
+			Options{Hooks: []Hook{{Name: "chat", Kind: Webhook, Format: JSON, URL: "https://chat.example/", Not: not}},
+				Zone: berlin})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +36,8 @@ func TestQuietHours(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"20:00", "20-8", "20:00-20:00", "at night", "-"} {
-		if _, err := New(Options{Hooks: []Hook{{Name: "chat", Kind: Webhook, URL: "https://chat.example/", Not: bad}}}); err == nil {
+		if _, err := New(
+			Options{Hooks: []Hook{{Name: "chat", Kind: Webhook, URL: "https://chat.example/", Not: bad}}}); err == nil {
 			t.Errorf("%q is accepted", bad)
 		}
 	}
@@ -50,16 +54,20 @@ func TestWhatWaitsOverTheNight(t *testing.T) {
 	happens := func(id string, kind events.Kind, host string, users ...string) events.Event {
 		return events.Event{ID: id, Kind: kind, Host: host, UUID: "GPU-1", Users: users, At: evening, Summary: id}
 	}
-	accept(t, c, evening, happens("atlas stale", events.HostStale, "atlas"), happens("kai", events.GPUContested, "borea", "kai"))
+	accept(t, c, evening, happens("atlas stale", events.HostStale, "atlas"),
+		happens("kai", events.GPUContested, "borea", "kai"))
 	c.Deliver(t.Context(), evening)
 	for hour := 1; hour < 13; hour++ {
 		at := evening.Add(time.Duration(hour) * time.Hour)
 		switch hour {
 		case 2:
-			accept(t, c, at, happens("atlas down", events.HostDown, "atlas"), happens("ada", events.GPUContested, "borea", "ada"),
-				happens("ceres stale", events.HostStale, "ceres"), happens("dione lost", events.GPULost, "dione", "mia"))
+			accept(t, c, at, happens("atlas down", events.HostDown, "atlas"),
+				happens("ada", events.GPUContested, "borea", "ada"),
+				happens("ceres stale", events.HostStale, "ceres"),
+				happens("dione lost", events.GPULost, "dione", "mia"))
 		case 5:
-			accept(t, c, at, happens("atlas up", events.HostUp, "atlas"), happens("over", events.GPUContestedEnd, "borea", "ada", "kai"),
+			accept(t, c, at, happens("atlas up", events.HostUp, "atlas"),
+				happens("over", events.GPUContestedEnd, "borea", "ada", "kai"),
 				happens("ceres up", events.HostUp, "ceres"), happens("eos lost", events.GPULost, "eos"))
 		}
 		c.Deliver(t.Context(), at)

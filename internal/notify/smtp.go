@@ -44,7 +44,8 @@ func (c *Notifier) smtpClient(h *Hook) (*mail.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []mail.Option{mail.WithPort(port), mail.WithTimeout(Budget), mail.WithTLSPolicy(mail.TLSMandatory), mail.WithoutNoop()}
+	options := []mail.Option{mail.WithPort(port), mail.WithTimeout(Budget), mail.WithTLSPolicy(mail.TLSMandatory),
+		mail.WithoutNoop()}
 	login := mail.SMTPAuthAutoDiscover
 	switch {
 	case isLoopback(host):
@@ -53,7 +54,8 @@ func (c *Notifier) smtpClient(h *Hook) (*mail.Client, error) {
 		options = append(options, mail.WithSSL())
 	}
 	if h.SMTPUser != "" {
-		options = append(options, mail.WithSMTPAuth(login), mail.WithUsername(h.SMTPUser), mail.WithPassword(h.SMTPPassword))
+		options = append(options, mail.WithSMTPAuth(login), mail.WithUsername(h.SMTPUser),
+			mail.WithPassword(h.SMTPPassword))
 	}
 	if c.dial != nil {
 		options = append(options, mail.WithDialContextFunc(c.dial),

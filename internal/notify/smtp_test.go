@@ -181,7 +181,8 @@ func TestMailBySMTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	body, err := io.ReadAll(quotedprintable.NewReader(msg.Body))
-	if err != nil || !strings.Contains(string(body), "größe 日本") || !strings.Contains(string(body), "https://lab.example/gpu/") {
+	if err != nil || !strings.Contains(string(body), "größe 日本") ||
+		!strings.Contains(string(body), "https://lab.example/gpu/") {
 		t.Errorf("body %q, %v", body, err)
 	}
 	for name, want := range map[string]string{
@@ -221,7 +222,8 @@ func TestMailToAnotherMachineNeedsTLS(t *testing.T) {
 			t.Errorf("%s: %d mails, trouble %+v", name, len(s.got()), list)
 		}
 		for _, trouble := range list {
-			if said := trouble.Err.Error(); !strings.Contains(said, c.said) || strings.Contains(said, "secret42") || strings.Contains(said, "ada@") {
+			if said := trouble.Err.Error(); !strings.Contains(said, c.said) || strings.Contains(said, "secret42") ||
+				strings.Contains(said, "ada@") {
 				t.Errorf("%s: %s", name, said)
 			}
 		}
@@ -233,13 +235,15 @@ func TestMailToAnotherMachineNeedsTLS(t *testing.T) {
 
 // A wrong address of one person keeps nothing from others; a server that is busy is asked again.
 func TestMailToAWrongAddress(t *testing.T) {
-	s := newSMTP(t, &smtpServer{refuses: map[string]string{"ada@lab.example": "550 5.1.1 nobody here is called ada@lab.example"}})
+	s := newSMTP(t,
+		&smtpServer{refuses: map[string]string{"ada@lab.example": "550 5.1.1 nobody here is called ada@lab.example"}})
 	c := carrier(t, t.TempDir(), mailHook(s.Addr().String(), ToPeople))
 	c.SetContacts(reached)
 	accept(t, c, start, concerns(1, "ada"), concerns(2, "kai", "ada"))
 	for hour := range 4 {
 		for _, trouble := range c.Deliver(t.Context(), start.Add(time.Duration(hour)*time.Hour)) {
-			if said := trouble.Err.Error(); said != fmt.Sprintf("handing mail to %s: it answered 550", s.Addr()) || !trouble.Refused {
+			if said := trouble.Err.Error(); said != fmt.Sprintf("handing mail to %s: it answered 550", s.Addr()) ||
+				!trouble.Refused {
 				t.Errorf("trouble %q", said)
 			}
 		}

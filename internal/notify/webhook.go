@@ -66,7 +66,8 @@ func (c *Notifier) post(ctx context.Context, h *Hook, m message) error {
 	if answer.StatusCode >= 200 && answer.StatusCode < 300 {
 		return nil
 	}
-	refused := &refusal{err: fmt.Errorf("posting to %s: it answered %d%s", withoutSecret(h.URL), answer.StatusCode, reason(said))}
+	refused := &refusal{err: fmt.Errorf("posting to %s: it answered %d%s", withoutSecret(h.URL), answer.StatusCode,
+		reason(said))}
 	switch code := answer.StatusCode; {
 	case code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable:
 		if s, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && s > 0 {
@@ -172,18 +173,22 @@ func teamsCard(m message) any {
 	type object = map[string]any
 	var blocks []object
 	if m.Title != "" {
-		blocks = append(blocks, object{"type": "TextBlock", "text": escapeMarkdown(m.Title), "weight": "Bolder", "wrap": true})
+		blocks = append(blocks,
+			object{"type": "TextBlock", "text": escapeMarkdown(m.Title), "weight": "Bolder", "wrap": true})
 	}
 	for line := range strings.SplitSeq(m.Text, "\n") {
-		blocks = append(blocks, object{"type": "TextBlock", "text": escapeMarkdown(line), "wrap": true, "spacing": "Small"})
+		blocks = append(blocks,
+			object{"type": "TextBlock", "text": escapeMarkdown(line), "wrap": true, "spacing": "Small"})
 	}
 	var entities []object
 	for _, name := range m.mention { // by user principal name, or the ID of a user
 		at := "<at>" + name + "</at>"
 		blocks = append(blocks, object{"type": "TextBlock", "text": at, "wrap": true, "spacing": "Small"})
-		entities = append(entities, object{"type": "mention", "text": at, "mentioned": object{"id": name, "name": name}})
+		entities = append(entities,
+			object{"type": "mention", "text": at, "mentioned": object{"id": name, "name": name}})
 	}
-	card := object{"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard", "version": "1.4", "body": blocks}
+	card := object{"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard",
+		"version": "1.4", "body": blocks}
 	if len(entities) > 0 {
 		card["msteams"] = object{"entities": entities}
 	}

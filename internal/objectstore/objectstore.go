@@ -74,7 +74,8 @@ func Open(target string, getenv func(string) string) (*Bucket, error) {
 	if endpoint := cmp.Or(getenv("AWS_ENDPOINT_URL_S3"), getenv("AWS_ENDPOINT_URL")); endpoint != "" {
 		u, err := url.Parse(endpoint)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return nil, fmt.Errorf("AWS_ENDPOINT_URL: %q is not of the form https://host:port", snapshot.Clip(endpoint, 200))
+			return nil, fmt.Errorf("AWS_ENDPOINT_URL: %q is not of the form https://host:port",
+				snapshot.Clip(endpoint, 200))
 		}
 		host, o.Secure, o.BucketLookup = u.Host, u.Scheme == "https", minio.BucketLookupPath
 		o.Region = cmp.Or(region, "us-east-1") // else each process asks for the region first
@@ -198,7 +199,8 @@ func (b *Bucket) explain(doing string, err error) error {
 		failed.Permanent, failed.Hint = true, "this machine's clock is wrong; see: timedatectl"
 	case answer.StatusCode == http.StatusForbidden, answer.StatusCode == http.StatusUnauthorized:
 		failed.Permanent = true
-		failed.Hint = "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and what this key may do in the bucket " + b.name
+		failed.Hint = "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and what this key may do in the bucket " +
+			b.name
 	}
 	// What the store says is its own text.
 	text := snapshot.Text(err.Error(), snapshot.MaxTextBytes)

@@ -25,7 +25,8 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s is %q, %v", target, got, err)
 		}
 	}
-	for _, target := range []string{"", "gpus", "https://gpus/lab", "s3:///lab", "s3://key@gpus/lab", "s3://gpus/lab?x", "s3://gpus/a/../b"} {
+	for _, target := range []string{"", "gpus", "https://gpus/lab", "s3:///lab", "s3://key@gpus/lab", "s3://gpus/lab?x",
+		"s3://gpus/a/../b"} {
 		if _, _, err := objectstore.Parse(target); err == nil {
 			t.Errorf("%q is taken", target)
 		}
@@ -77,7 +78,8 @@ func useBucket(t *testing.T) {
 	check(t, err)
 	list, more, err := b.List(t.Context(), "", 10)
 	want := []objectstore.Object{{Name: name, Tag: second, Size: 6}, {Name: "gpu02/latest.json.gz", Size: 5}}
-	if d := cmp.Diff(want, list, cmpopts.IgnoreFields(objectstore.Object{}, "Tag")); d != "" || more || err != nil || list[0].Tag != second {
+	if d := cmp.Diff(want, list, cmpopts.IgnoreFields(objectstore.Object{}, "Tag")); d != "" || more || err != nil ||
+		list[0].Tag != second {
 		t.Errorf("%v, %v, tag %q: %s", more, err, list[0].Tag, d)
 	}
 	if list, more, err := b.List(t.Context(), "", 1); len(list) != 1 || !more || err != nil {

@@ -48,7 +48,8 @@ const (
 // NewAuth reads the password file. Lines that cannot be used are an error.
 func NewAuth(o AuthOptions) (*Auth, error) {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	a := &Auth{AuthOptions: o, failures: newLimiter(o.Now, loginBurst, loginPause), names: newLimiter(o.Now, nameBurst, namePause)}
+	a := &Auth{AuthOptions: o, failures: newLimiter(o.Now, loginBurst, loginPause),
+		names: newLimiter(o.Now, nameBurst, namePause)}
 	if o.Passwords == "" && o.Header == "" {
 		return nil, fmt.Errorf("setting up the login: there is neither a password file nor the header of a proxy")
 	}
@@ -118,7 +119,8 @@ func (a *Auth) identify(r *http.Request) (string, *denial) {
 		}
 	}
 	if a.passwords == nil {
-		return "", &denial{status: http.StatusForbidden, text: "you have to come through the proxy that knows who you are"}
+		return "", &denial{status: http.StatusForbidden,
+			text: "you have to come through the proxy that knows who you are"}
 	}
 	return a.login(r)
 }

@@ -41,12 +41,14 @@ func TestProxiesThatAreNone(t *testing.T) {
 func TestPasswordFiles(t *testing.T) {
 	good := "eva:" + hashed(t, "x") + "\n"
 	for name, tt := range map[string]struct{ content, want string }{
-		"fine":              {"# people\n\n" + good, ""},
-		"with CRLF":         {strings.ReplaceAll(good, "\n", "\r\n"), ""},
-		"with a remark":     {strings.TrimSpace(good) + ":Eva\n", ""},
-		"empty":             {"# nobody\n", "it names nobody"},
-		"MD5":               {good + "mira:$apr1$n7XHBCBE$Vn1CmZbX4lHSbEfVUvBtk1\n", "users:2: the password of mira is not kept as bcrypt, the only kind that is safe: make it again with htpasswd -B"},
-		"SHA-1":             {"mira:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n", "users:1: the password of mira is not kept as bcrypt"},
+		"fine":          {"# people\n\n" + good, ""},
+		"with CRLF":     {strings.ReplaceAll(good, "\n", "\r\n"), ""},
+		"with a remark": {strings.TrimSpace(good) + ":Eva\n", ""},
+		"empty":         {"# nobody\n", "it names nobody"},
+		"MD5": {good + "mira:$apr1$n7XHBCBE$Vn1CmZbX4lHSbEfVUvBtk1\n",
+			"users:2: the password of mira is not kept as bcrypt, the only kind that is safe: make it again with htpasswd -B"},
+		"SHA-1": {"mira:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n",
+			"users:1: the password of mira is not kept as bcrypt"},
 		"DES":               {"mira:rqXexS6ZhobKA\n", "users:1: the password of mira is not kept as bcrypt"},
 		"plain":             {"mira:hunter2\n", "users:1: the password of mira is not kept as bcrypt"},
 		"cut short":         {"mira:$2y$05$abc\n", "users:1: the password of mira is not kept as bcrypt"},
@@ -71,7 +73,8 @@ func TestPasswordFiles(t *testing.T) {
 			}
 		})
 	}
-	if _, err := serve.NewAuth(serve.AuthOptions{Passwords: filepath.Join(t.TempDir(), "none"), Now: time.Now}); err == nil {
+	if _, err := serve.NewAuth(
+		serve.AuthOptions{Passwords: filepath.Join(t.TempDir(), "none"), Now: time.Now}); err == nil {
 		t.Error("a file that is not there is fine")
 	}
 	if _, err := serve.NewAuth(serve.AuthOptions{Passwords: t.TempDir(), Now: time.Now}); err == nil {
@@ -87,7 +90,8 @@ func TestPasswordFiles(t *testing.T) {
 func TestTheRealHtpasswd(t *testing.T) {
 	program := need.Program(t, "htpasswd")
 	path := filepath.Join(t.TempDir(), "users")
-	for _, args := range [][]string{{"-cBbC", "5", path, "eva", "good: pass"}, {"-BbC", "5", path, "mira", "pässwörd"}} {
+	for _, args := range [][]string{{"-cBbC", "5", path, "eva", "good: pass"},
+		{"-BbC", "5", path, "mira", "pässwörd"}} {
 		if out, err := exec.Command(program, args...).CombinedOutput(); err != nil {
 			t.Fatalf("htpasswd: %v\n%s", err, out)
 		}
@@ -96,7 +100,8 @@ func TestTheRealHtpasswd(t *testing.T) {
 	for _, tt := range []struct {
 		name, password string
 		code           int
-	}{{"eva", "good: pass", 200}, {"mira", "pässwörd", 200}, {"eva", "pässwörd", 401}, {"eva", "", 401}, {"kai", "good: pass", 401}} {
+	}{{"eva", "good: pass", 200}, {"mira", "pässwörd", 200}, {"eva", "pässwörd", 401}, {"eva", "", 401}, {"kai",
+		"good: pass", 401}} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.SetBasicAuth(tt.name, tt.password)
 		w := httptest.NewRecorder()
@@ -128,8 +133,10 @@ func TestAPrivateSiteShowsNothing(t *testing.T) {
 	}
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	_, h := privateSite(t, serve.AuthOptions{Passwords: users, Now: func() time.Time { return now }})
-	for _, path := range []string{"/", "/index.html", "/health.json", "/status.txt", "/?term=1", "/assets/board.12.css", "/nothing", "/hosts/atlas", "/hosts/atlas/", "/book/"} {
-		for _, r := range []*http.Request{httptest.NewRequest(http.MethodGet, path, nil), httptest.NewRequest(http.MethodHead, path, nil), httptest.NewRequest(http.MethodPost, path, nil)} {
+	for _, path := range []string{"/", "/index.html", "/health.json", "/status.txt", "/?term=1", "/assets/board.12.css",
+		"/nothing", "/hosts/atlas", "/hosts/atlas/", "/book/"} {
+		for _, r := range []*http.Request{httptest.NewRequest(http.MethodGet, path, nil),
+			httptest.NewRequest(http.MethodHead, path, nil), httptest.NewRequest(http.MethodPost, path, nil)} {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)
 			if w.Code != 401 || strings.Contains(w.Body.String(), "the page") {
@@ -183,7 +190,8 @@ func TestGuessingIsSlow(t *testing.T) {
 	}
 	w := try("eva", "eva's", "192.0.2.1", "10.1.1.99")
 	if w.Code != 429 || w.Header().Get("Retry-After") != "10" {
-		t.Errorf("the eleventh: %d, Retry-After %q; what it says about its address must not count", w.Code, w.Header().Get("Retry-After"))
+		t.Errorf("the eleventh: %d, Retry-After %q; what it says about its address must not count", w.Code,
+			w.Header().Get("Retry-After"))
 	}
 	if w := try("kai", "x", "192.0.2.1", ""); w.Code != 429 {
 		t.Errorf("another name from there: %d", w.Code)
@@ -295,7 +303,8 @@ func TestUserNameFromProxyHeader(t *testing.T) {
 		t.Errorf("the header alone: %d", w.Code)
 	}
 	r.SetBasicAuth("eva", "eva's")
-	if w := c.do(r); w.Code != 200 || !strings.Contains(w.Body.String(), ">eva<") || strings.Contains(w.Body.String(), ">mira<") {
+	if w := c.do(r); w.Code != 200 || !strings.Contains(w.Body.String(), ">eva<") ||
+		strings.Contains(w.Body.String(), ">mira<") {
 		t.Errorf("mira by header, eva by password: %d\n%s", w.Code, w.Body)
 	}
 }
@@ -343,7 +352,8 @@ func TestSavingIsLimited(t *testing.T) {
 		}
 	}
 	w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d", "comment", "kept")
-	if w.Code != 429 || w.Header().Get("Retry-After") != "6" || c.file() != "" || !strings.Contains(w.Body.String(), `value="kept"`) || !strings.Contains(w.Body.String(), "too many attempts") {
+	if w.Code != 429 || w.Header().Get("Retry-After") != "6" || c.file() != "" ||
+		!strings.Contains(w.Body.String(), `value="kept"`) || !strings.Contains(w.Body.String(), "too many attempts") {
 		t.Errorf("one too many: %d, Retry-After %q\n%s", w.Code, w.Header().Get("Retry-After"), c.file())
 	}
 	if w := c.post("mira", "/book/?at=atlas:0", "action", "book", "until", "1d"); w.Code != 429 {
@@ -368,7 +378,8 @@ func TestLargeAndSlowForms(t *testing.T) {
 	}
 	for size, code := range map[int]int{16 << 10: 422, 16<<10 + 1: 413} {
 		r := c.form("eva", "/book/?at=atlas:0")
-		r.Body = io.NopCloser(strings.NewReader("action=book&until=" + strings.Repeat("x", size-len("action=book&until="))))
+		r.Body = io.NopCloser(
+			strings.NewReader("action=book&until=" + strings.Repeat("x", size-len("action=book&until="))))
 		if w := c.do(r); w.Code != code {
 			t.Errorf("a form of %d bytes: %d", size, w.Code)
 		}
@@ -391,7 +402,8 @@ func TestLargeAndSlowForms(t *testing.T) {
 	}
 	defer conn.Close()
 	r = c.form("eva", "/book/?at=atlas:0")
-	fmt.Fprintf(conn, "POST /book/?at=atlas:0 HTTP/1.1\r\nHost: %s\r\nOrigin: %s\r\nAuthorization: %s\r\nCookie: %s\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\ntoken=",
+	fmt.Fprintf(conn,
+		"POST /book/?at=atlas:0 HTTP/1.1\r\nHost: %s\r\nOrigin: %s\r\nAuthorization: %s\r\nCookie: %s\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\ntoken=",
 		u.Host, server.URL, r.Header.Get("Authorization"), r.Header.Get("Cookie"))
 	if err := conn.SetReadDeadline(time.Now().Add(need.Patience)); err != nil {
 		t.Fatal(err)

@@ -70,7 +70,8 @@ type bookingForm struct {
 
 func newBookingForm(o BookingOptions, s *server) *bookingForm {
 	o.BodyTimeout = cmp.Or(max(o.BodyTimeout, 0), 5*time.Second)
-	d := &bookingForm{BookingOptions: o, saves: newLimiter(o.Now, saveBurst, savePause), assets: map[string][]byte{}, server: s}
+	d := &bookingForm{BookingOptions: o, saves: newLimiter(o.Now, saveBurst, savePause), assets: map[string][]byte{},
+		server: s}
 	for _, f := range o.Pages.Assets() {
 		d.assets["assets/"+path.Base(f.Path)] = f.Content
 	}
@@ -102,7 +103,8 @@ func (d *bookingForm) serve(w http.ResponseWriter, r *http.Request, name string)
 	switch {
 	case err != nil:
 		d.server.Log.Error("reading the board", "error", err)
-		http.Error(w, "there is no board yet: nothing has been generated, or it cannot be read", http.StatusServiceUnavailable)
+		http.Error(w, "there is no board yet: nothing has been generated, or it cannot be read",
+			http.StatusServiceUnavailable)
 	case v == nil:
 		http.NotFound(w, r)
 	case r.Method == http.MethodPost:
@@ -300,11 +302,12 @@ func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
 	edit, err := d.edit(v, action)
 	if err == nil {
 		// A client that disconnects meanwhile still wants it saved.
-		err = d.File().Update(context.WithoutCancel(r.Context()), booking.By{Name: v.Login, At: d.Now()}, func(data []byte) ([]byte, error) {
-			v.Now = d.Now()
-			done, err = edit(data)
-			return done.After, err
-		})
+		err = d.File().Update(context.WithoutCancel(r.Context()), booking.By{Name: v.Login, At: d.Now()},
+			func(data []byte) ([]byte, error) {
+				v.Now = d.Now()
+				done, err = edit(data)
+				return done.After, err
+			})
 	}
 	if _, made := errors.AsType[*booking.MadeError](err); made {
 		d.server.Log.Error("saving a booking", "error", err)
@@ -328,7 +331,8 @@ func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
 		d.show(w, v, why.status)
 		return
 	}
-	said := map[string]string{"book": "a booking made", "extend": "a booking extended", "release": "a booking released"}[action]
+	said := map[string]string{"book": "a booking made", "extend": "a booking extended",
+		"release": "a booking released"}[action]
 	d.server.Log.Info(said, "user", v.Login, "bookings", booking.Places(done.Done))
 	if d.Changed != nil {
 		d.Changed(v.board.Every())
@@ -405,5 +409,7 @@ func endField(action string) string {
 // fail answers when something is wrong here, and tells the log alone what.
 func (d *bookingForm) fail(w http.ResponseWriter, doing string, err error) {
 	d.server.Log.Error(doing, "error", err)
-	http.Error(w, "something went wrong here, and nothing is known to be saved: look at the bookings, and tell whoever runs this", http.StatusInternalServerError)
+	http.Error(w,
+		"something went wrong here, and nothing is known to be saved: look at the bookings, and tell whoever runs this",
+		http.StatusInternalServerError)
 }

@@ -70,13 +70,15 @@ func TestAnEditByHandAtTheSameMoment(t *testing.T) {
 	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d"); w.Code != 303 {
 		t.Fatalf("%d\n%s", w.Code, w.Body)
 	}
-	if all := c.bookings(); len(all) != 2 || all[0].Name != "eva" || all[1].Name != "kai" || !strings.HasSuffix(c.file(), "// by hand") {
+	if all := c.bookings(); len(all) != 2 || all[0].Name != "eva" || all[1].Name != "kai" ||
+		!strings.HasSuffix(c.file(), "// by hand") {
 		t.Errorf("one of the two is lost:\n%s", c.file())
 	}
 	// The one by hand may be what stands in the way.
 	c.later(48 * time.Hour)
 	e.edit = func() { c.write(c.comments, `{"atlas": [{"name": "kai", "date": "2026-12-01"}]} // by hand`) }
-	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d"); w.Code != 409 || len(c.bookings()) != 1 {
+	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d"); w.Code != 409 ||
+		len(c.bookings()) != 1 {
 		t.Errorf("%d\n%s", w.Code, c.file())
 	}
 }
@@ -104,7 +106,8 @@ func TestAFullDiskSaysWhatIsSaved(t *testing.T) {
 		t.Helper()
 		log.Reset()
 		w := c.post("eva", "/book/?at=atlas:0", form...)
-		if w.Code != 303 || !strings.Contains(w.Header().Get("Location"), want) || !strings.Contains(log.String(), "no space left on device") {
+		if w.Code != 303 || !strings.Contains(w.Header().Get("Location"), want) ||
+			!strings.Contains(log.String(), "no space left on device") {
 			t.Fatalf("%s: %d to %q\n%s\n%s", form, w.Code, w.Header().Get("Location"), w.Body, log.String())
 		}
 	}
@@ -116,20 +119,32 @@ func TestAFullDiskSaysWhatIsSaved(t *testing.T) {
 // Where the bookings are away, or are no file, the form says so, whether it is opened or sent.
 func TestBookingsThatAreAway(t *testing.T) {
 	for name, remove := range map[string]func(file string) error{
-		"a directory in its place":          func(file string) error { return os.Mkdir(file, 0o755) },
-		"a link to a directory":             func(file string) error { return os.Symlink(filepath.Dir(file), file) },
-		"a link to a place that is away":    func(file string) error { return os.Symlink("/nonexistent/away/comments.json", file) },
-		"its directory is away":             func(file string) error { return os.Rename(filepath.Dir(file), filepath.Dir(file)+".away") },
-		"a list in the place of the object": func(file string) error { return os.WriteFile(file, []byte(`[{"atlas": []}]`), 0o644) },
+		"a directory in its place": func(file string) error { return os.Mkdir(file, 0o755) },
+		"a link to a directory":    func(file string) error { return os.Symlink(filepath.Dir(file), file) },
+		"a link to a place that is away": func(
+			file string) error {
+			return os.Symlink("/nonexistent/away/comments.json", file)
+		},
+		"its directory is away": func(
+			file string) error {
+			return os.Rename(filepath.Dir(file), filepath.Dir(file)+".away")
+		},
+		"a list in the place of the object": func(
+			file string) error {
+			return os.WriteFile(file, []byte(`[{"atlas": []}]`), 0o644)
+		},
 	} {
 		c := newCounter(t)
 		c.write(c.comments, "{}")
 		if err := errors.Join(os.Remove(c.comments), remove(c.comments)); err != nil {
 			t.Fatal(err)
 		}
-		for _, w := range []*httptest.ResponseRecorder{c.open("eva", "/book/?at=atlas:0"), c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d")} {
+		for _, w := range []*httptest.ResponseRecorder{c.open("eva", "/book/?at=atlas:0"),
+			c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d")} {
 			page := w.Body.String()
-			if w.Code >= 500 || !strings.Contains(page, "Bookings cannot be saved") || !strings.Contains(page, "the bookings cannot be read: ") && !strings.Contains(page, "the bookings are an object") {
+			if w.Code >= 500 || !strings.Contains(page, "Bookings cannot be saved") ||
+				!strings.Contains(page, "the bookings cannot be read: ") &&
+					!strings.Contains(page, "the bookings are an object") {
 				t.Errorf("%s: %d\n%s", name, w.Code, page)
 			}
 		}
@@ -143,7 +158,8 @@ func TestLinkThatLeadsElsewhere(t *testing.T) {
 	c.write(c.comments+".first", "{}")
 	c.write(other, "{}")
 	link := func(to string) {
-		if err := errors.Join(os.Symlink(to, c.comments+".link"), os.Rename(c.comments+".link", c.comments)); err != nil {
+		if err := errors.Join(os.Symlink(to, c.comments+".link"),
+			os.Rename(c.comments+".link", c.comments)); err != nil {
 			t.Fatal(err)
 		}
 	}

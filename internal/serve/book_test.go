@@ -20,14 +20,17 @@ import (
 
 func TestBook(t *testing.T) {
 	c := newCounter(t)
-	if w := c.do(httptest.NewRequest(http.MethodGet, "/book/?at=atlas:0", nil)); w.Code != 401 || !strings.HasPrefix(w.Header().Get("WWW-Authenticate"), "Basic ") || w.Header().Get("Retry-After") != "" {
+	if w := c.do(httptest.NewRequest(http.MethodGet, "/book/?at=atlas:0", nil)); w.Code != 401 ||
+		!strings.HasPrefix(w.Header().Get("WWW-Authenticate"), "Basic ") || w.Header().Get("Retry-After") != "" {
 		t.Fatalf("without a login: %d %v", w.Code, w.Header())
 	}
 	w := c.open("eva", "/book/?at=atlas:0")
-	if w.Code != 200 || !strings.Contains(w.Body.String(), "atlas 0") || !strings.Contains(w.Body.String(), "There is no booking.") {
+	if w.Code != 200 || !strings.Contains(w.Body.String(), "atlas 0") ||
+		!strings.Contains(w.Body.String(), "There is no booking.") {
 		t.Fatalf("the form: %d\n%s", w.Code, w.Body)
 	}
-	if p := w.Header().Get("Content-Security-Policy"); !strings.Contains(p, "form-action 'self'") || !strings.Contains(p, "script-src 'self';") || strings.Contains(p, "unsafe") {
+	if p := w.Header().Get("Content-Security-Policy"); !strings.Contains(p, "form-action 'self'") ||
+		!strings.Contains(p, "script-src 'self';") || strings.Contains(p, "unsafe") {
 		t.Errorf("its policy is %q", p)
 	}
 	if got := w.Header().Get("Cache-Control"); got != "no-store" {
@@ -45,19 +48,23 @@ func TestBook(t *testing.T) {
 		t.Fatalf("saving: %d %q\n%s", w.Code, w.Header().Get("Location"), w.Body)
 	}
 	b := all[0]
-	if b.Host != "atlas" || b.Target != (booking.Target{Index: 0}) || b.Name != "eva" || b.By != "" || b.Comment != "camera ready" ||
+	if b.Host != "atlas" || b.Target != (booking.Target{Index: 0}) || b.Name != "eva" || b.By != "" ||
+		b.Comment != "camera ready" ||
 		!b.From.Equal(c.now()) || !b.Until.Equal(c.now().Add(54*time.Hour)) {
 		t.Errorf("saved %+v", b)
 	}
 	// Twice the same is once.
-	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "2d 6h"); w.Code != 409 || len(c.bookings()) != 1 {
+	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "2d 6h"); w.Code != 409 ||
+		len(c.bookings()) != 1 {
 		t.Errorf("the same form a second time: %d, %d bookings", w.Code, len(c.bookings()))
 	}
 	// Mine has buttons; hers have none.
-	if body := c.open("eva", "/book/?at=atlas:0").Body.String(); !strings.Contains(body, "camera ready") || !strings.Contains(body, b.ID) || !strings.Contains(body, "Release now") {
+	if body := c.open("eva", "/book/?at=atlas:0").Body.String(); !strings.Contains(body, "camera ready") ||
+		!strings.Contains(body, b.ID) || !strings.Contains(body, "Release now") {
 		t.Errorf("her own booking:\n%s", body)
 	}
-	if body := c.open("mira", "/book/?at=atlas:0").Body.String(); !strings.Contains(body, "camera ready") || strings.Contains(body, "Release now") {
+	if body := c.open("mira", "/book/?at=atlas:0").Body.String(); !strings.Contains(body, "camera ready") ||
+		strings.Contains(body, "Release now") {
 		t.Errorf("somebody else's booking:\n%s", body)
 	}
 }
@@ -68,7 +75,8 @@ func TestTheFormIsRecorded(t *testing.T) {
 		t.Fatalf("%d\n%s", w.Code, w.Body)
 	}
 	record := booking.Open(c.comments, booking.Zone{}).Record()
-	if len(record) != 1 || record[0].By != "eva" || record[0].Name != "mira" || record[0].Action != booking.Booked || !record[0].At.Equal(c.now()) {
+	if len(record) != 1 || record[0].By != "eva" || record[0].Name != "mira" || record[0].Action != booking.Booked ||
+		!record[0].At.Equal(c.now()) {
 		t.Errorf("%+v", record)
 	}
 }
@@ -78,10 +86,14 @@ func TestTheFormIsRecorded(t *testing.T) {
 func TestBookASlice(t *testing.T) {
 	c := newCounter(t)
 	home := c.open("eva", "/book/").Body.String()
-	if !strings.Contains(home, `href="?at=ceres%3AMIG-0000000a-0000-4000-8000-000000000000"`) || !strings.Contains(home, "2:0 free") || strings.Contains(home, "2:2") || strings.Contains(home, `href="?at=ceres%3A2"`) {
+	if !strings.Contains(home, `href="?at=ceres%3AMIG-0000000a-0000-4000-8000-000000000000"`) ||
+		!strings.Contains(home, "2:0 free") || strings.Contains(home, "2:2") ||
+		strings.Contains(home, `href="?at=ceres%3A2"`) {
 		t.Errorf("the list of what can be booked:\n%s", home)
 	}
-	if w := c.open("eva", "/book/?at=ceres:MIG-0000000a-0000-4000-8000-000000000000"); w.Code != 200 || !strings.Contains(w.Body.String(), "A100 MIG 1g.5gb") || !strings.Contains(w.Body.String(), "There is no booking.") {
+	if w := c.open("eva", "/book/?at=ceres:MIG-0000000a-0000-4000-8000-000000000000"); w.Code != 200 ||
+		!strings.Contains(w.Body.String(), "A100 MIG 1g.5gb") ||
+		!strings.Contains(w.Body.String(), "There is no booking.") {
 		t.Fatalf("the form: %d\n%s", w.Code, w.Body)
 	}
 	for gpu, code := range map[string]int{
@@ -93,7 +105,8 @@ func TestBookASlice(t *testing.T) {
 			t.Errorf("%s: %d", gpu, w.Code)
 		}
 	}
-	if w := c.post("eva", "/book/?at=ceres:MIG-0000000a-0000-4000-8000-000000000000", "action", "book", "until", "2d"); w.Code != 303 {
+	if w := c.post("eva", "/book/?at=ceres:MIG-0000000a-0000-4000-8000-000000000000", "action", "book", "until",
+		"2d"); w.Code != 303 {
 		t.Fatalf("saving: %d\n%s", w.Code, w.Body)
 	}
 	all := c.bookings()
@@ -103,21 +116,24 @@ func TestBookASlice(t *testing.T) {
 	if w := c.post("mira", "/book/?at=ceres:2", "action", "book", "until", "2d"); w.Code != 409 {
 		t.Errorf("the whole GPU over a slice of it: %d", w.Code)
 	}
-	if body := c.open("eva", "/book/").Body.String(); !strings.Contains(body, `<a href="?at=ceres%3AMIG-0000000a-0000-4000-8000-000000000000">`) {
+	if body := c.open("eva", "/book/").Body.String(); !strings.Contains(body,
+		`<a href="?at=ceres%3AMIG-0000000a-0000-4000-8000-000000000000">`) {
 		t.Errorf("her own bookings:\n%s", body)
 	}
 }
 
 func TestConflictKeepsWhatWasTyped(t *testing.T) {
 	c := newCounter(t)
-	c.write(c.comments, `{"atlas": {"GPU-00000000-AAAA-4000-8000-000000000000": {"name": "mira", "date": "2026-11-22 18:00", "comment": "<b>mine</b>"}}} // by hand`)
+	c.write(c.comments,
+		`{"atlas": {"GPU-00000000-AAAA-4000-8000-000000000000": {"name": "mira", "date": "2026-11-22 18:00", "comment": "<b>mine</b>"}}} // by hand`)
 	before := c.file()
 	w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "3d", "comment", `typed "this"`)
 	body := w.Body.String()
 	if w.Code != http.StatusConflict || c.file() != before {
 		t.Fatalf("%d, and the file is\n%s", w.Code, c.file())
 	}
-	for _, want := range []string{"it is already booked", "mira", "Sun 18:00", `value="3d"`, `value="typed &#34;this&#34;"`, "&lt;b&gt;mine"} {
+	for _, want := range []string{"it is already booked", "mira", "Sun 18:00", `value="3d"`,
+		`value="typed &#34;this&#34;"`, "&lt;b&gt;mine"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page lacks %q:\n%s", want, body)
 		}
@@ -125,14 +141,16 @@ func TestConflictKeepsWhatWasTyped(t *testing.T) {
 	if strings.Contains(body, "<b>mine") {
 		t.Error("a comment is markup")
 	}
-	if w := c.post("eva", "/book/?at=atlas:1", "action", "book", "from", "2026-11-19 10:00", "until", "3d"); w.Code != 422 || !strings.Contains(w.Body.String(), "is over") {
+	if w := c.post("eva", "/book/?at=atlas:1", "action", "book", "from", "2026-11-19 10:00", "until",
+		"3d"); w.Code != 422 || !strings.Contains(w.Body.String(), "is over") {
 		t.Errorf("from yesterday on: %d", w.Code)
 	}
 	// Beside it, and after it, there is room.
 	if w := c.post("eva", "/book/?at=atlas:1", "action", "book", "until", "3d"); w.Code != 303 {
 		t.Errorf("the GPU beside it: %d\n%s", w.Code, w.Body)
 	}
-	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "from", "2026-11-22 18:00", "until", "1d"); w.Code != 303 {
+	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "from", "2026-11-22 18:00", "until",
+		"1d"); w.Code != 303 {
 		t.Errorf("right after it: %d\n%s", w.Code, w.Body)
 	}
 	if w := c.post("eva", "/book/?at=atlas", "action", "book", "until", "1d"); w.Code != 409 {
@@ -153,8 +171,10 @@ func TestAProgramIsToldInText(t *testing.T) {
 		says         string
 	}{
 		{"atlas:1", "1d", 303, ""},
-		{"atlas:0", "1d", 409, "Not saved: it is already booked.\natlas:0 mira: Fri 20 Nov 10:00 → Sun 22 Nov 18:00 UTC (2 d 8 h)\n"},
-		{"atlas:2", "1d", 409, "Not saved: others are using it, or may be. Ask them, or tick the box below.\natlas:2 kai train.py\n"},
+		{"atlas:0", "1d", 409,
+			"Not saved: it is already booked.\natlas:0 mira: Fri 20 Nov 10:00 → Sun 22 Nov 18:00 UTC (2 d 8 h)\n"},
+		{"atlas:2", "1d", 409,
+			"Not saved: others are using it, or may be. Ask them, or tick the box below.\natlas:2 kai train.py\n"},
 		{"ceres:0", "soon", 422, "Not saved: this time cannot be read or booked. "},
 		{"pluto:0", "1d", 404, "404 page not found\n"},
 	} {
@@ -174,7 +194,8 @@ func TestConflictFollowsTheCard(t *testing.T) {
 	c.write(c.comments, `{"atlas": {"0": {"id": "m1", "name": "mira", "date": "2026-11-22 18:00"}}}`)
 	c.write(filepath.Join(filepath.Dir(filepath.Dir(c.comments)), "site", "api", "v1", "bookings.json"),
 		`{"schema_version": 1, "bookings": [{"id": "m1", "host": "atlas", "gpus": [1], "name": "mira"}]}`)
-	if w := c.post("eva", "/book/?at=atlas:1", "action", "book", "until", "3d"); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "mira") {
+	if w := c.post("eva", "/book/?at=atlas:1", "action", "book", "until", "3d"); w.Code != http.StatusConflict ||
+		!strings.Contains(w.Body.String(), "mira") {
 		t.Errorf("the number that her card has now: %d", w.Code)
 	}
 	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "3d"); w.Code != 303 {
@@ -236,7 +257,8 @@ func TestExtendAndRelease(t *testing.T) {
 			t.Errorf("%s %s %q: what was typed is lost", tt.action, tt.id, tt.end)
 		}
 	}
-	if page := c.open("eva", "/book/?saved=a").Body.String(); strings.Contains(page, `value="a"`) || strings.Contains(page, "Saved.") {
+	if page := c.open("eva", "/book/?saved=a").Body.String(); strings.Contains(page, `value="a"`) ||
+		strings.Contains(page, "Saved.") {
 		t.Errorf("a booking that is over is listed:\n%s", page)
 	}
 	for path, want := range map[string]bool{"/book/": false, "/book/?released=1": true} {
@@ -244,7 +266,8 @@ func TestExtendAndRelease(t *testing.T) {
 			t.Errorf("%s says that a booking is released: %v\n%s", path, !want, page)
 		}
 	}
-	for action, path := range map[string]string{"extend": "/book/?at=atlas:0", "release": "/book/?at=atlas:0", "book": "/book/"} {
+	for action, path := range map[string]string{"extend": "/book/?at=atlas:0", "release": "/book/?at=atlas:0",
+		"book": "/book/"} {
 		if w := c.post("eva", path, "action", action, "end", "1d", "until", "1d"); w.Code != 400 {
 			t.Errorf("%s nothing: %d\n%s", action, w.Code, w.Body)
 		}
@@ -262,7 +285,8 @@ func TestNames(t *testing.T) {
 	}
 	c = newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) { o.Booking.ForOthers = true })
 	for gpu, tt := range []struct{ name, want, by string }{{"mira", "mira", "tomas"}, {"LOGIN7", "tomas", ""}} {
-		if w := c.post("login7", "/book/?at=atlas:"+fmt.Sprint(gpu), "action", "book", "until", "1d", "name", tt.name); w.Code != 303 {
+		if w := c.post("login7", "/book/?at=atlas:"+fmt.Sprint(gpu), "action", "book", "until", "1d", "name",
+			tt.name); w.Code != 303 {
 			t.Fatalf("for %s: %d\n%s", tt.name, w.Code, w.Body)
 		}
 		if b := c.bookings()[gpu]; b.Name != tt.want || b.By != tt.by {
@@ -298,7 +322,8 @@ func TestLimits(t *testing.T) {
 	c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) {
 		o.Booking.Limits = booking.Limits{MaxGPUs: 1, MaxDuration: 48 * time.Hour}
 	})
-	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "3d"); w.Code != 422 || !strings.Contains(w.Body.String(), "the limit is") {
+	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "3d"); w.Code != 422 ||
+		!strings.Contains(w.Body.String(), "the limit is") {
 		t.Errorf("three days of two: %d", w.Code)
 	}
 	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "2d"); w.Code != 303 {
@@ -329,7 +354,8 @@ func TestWholeMinutes(t *testing.T) {
 	}
 	c.later(10 * time.Second)
 	for _, user := range []string{"mira", "eva"} {
-		if w := c.post(user, "/book/?at=atlas:0", "action", "book", "until", "2h"); user == "mira" && w.Code != 303 || user == "eva" && w.Code != 409 {
+		if w := c.post(user, "/book/?at=atlas:0", "action", "book", "until", "2h"); user == "mira" && w.Code != 303 ||
+			user == "eva" && w.Code != 409 {
 			t.Errorf("%s: %d\n%s", user, w.Code, w.Body)
 		}
 	}
@@ -368,7 +394,8 @@ func TestTheFieldOfAMistakeIsMarked(t *testing.T) {
 		}
 		return m[1]
 	}
-	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "2026/11/22"); w.Code != 422 || marked(w.Body.String()) != "until" {
+	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "2026/11/22"); w.Code != 422 ||
+		marked(w.Body.String()) != "until" {
 		t.Errorf("%d, marked is %q", w.Code, marked(w.Body.String()))
 	}
 	c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d")
@@ -406,9 +433,10 @@ func TestWhyNothingWasSaved(t *testing.T) {
 		code        int
 		retry, says string
 	}{
-		"another change":  {err: booking.ErrLocked, code: 503, retry: "1", says: "Try again."},
-		"no such sign":    {err: &booking.EncodingError{Rune: '猫'}, code: 422, says: "Windows-1252"},
-		"no booking":      {err: fmt.Errorf("%w: it names no GPU", booking.ErrInvalid), code: 422, says: "it names no GPU"},
+		"another change": {err: booking.ErrLocked, code: 503, retry: "1", says: "Try again."},
+		"no such sign":   {err: &booking.EncodingError{Rune: '猫'}, code: 422, says: "Windows-1252"},
+		"no booking": {err: fmt.Errorf("%w: it names no GPU", booking.ErrInvalid), code: 422,
+			says: "it names no GPU"},
 		"a broken server": {err: errors.New("reading /srv/secret"), code: 500, says: "nothing is known to be saved"},
 	} {
 		var log bytes.Buffer
@@ -418,7 +446,8 @@ func TestWhyNothingWasSaved(t *testing.T) {
 			o.Booking.File = func() serve.File { return file }
 		})
 		w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d", "comment", "猫")
-		if body := w.Body.String(); w.Code != tt.code || w.Header().Get("Retry-After") != tt.retry || !strings.Contains(body, tt.says) || strings.Contains(body, "secret") {
+		if body := w.Body.String(); w.Code != tt.code || w.Header().Get("Retry-After") != tt.retry ||
+			!strings.Contains(body, tt.says) || strings.Contains(body, "secret") {
 			t.Errorf("%s: %d, Retry-After %q\n%s", name, w.Code, w.Header().Get("Retry-After"), body)
 		}
 		if logged := strings.Contains(log.String(), tt.err.Error()); logged != (tt.code == 500) {
@@ -432,7 +461,8 @@ func TestTheFormHasItsStyle(t *testing.T) {
 	c := newCounter(t)
 	asset := regexp.MustCompile(`assets/[\w.-]+\.css`).FindString(c.open("eva", "/book/").Body.String())
 	w := c.do(httptest.NewRequest(http.MethodGet, "/book/"+asset, nil))
-	if head := w.Header(); asset == "" || w.Code != 200 || !strings.HasPrefix(head.Get("Content-Type"), "text/css") || !strings.Contains(head.Get("Cache-Control"), "immutable") || !strings.Contains(w.Body.String(), "{") {
+	if head := w.Header(); asset == "" || w.Code != 200 || !strings.HasPrefix(head.Get("Content-Type"), "text/css") ||
+		!strings.Contains(head.Get("Cache-Control"), "immutable") || !strings.Contains(w.Body.String(), "{") {
 		t.Errorf("%q: %d %v\n%s", asset, w.Code, head, w.Body)
 	}
 }
@@ -440,7 +470,8 @@ func TestTheFormHasItsStyle(t *testing.T) {
 // TestOnesOwnBookingsAreListed: whosever are before and between them, and only where no place is asked for.
 func TestOnesOwnBookingsAreListed(t *testing.T) {
 	c := newCounter(t)
-	c.write(c.comments, `{"atlas": [{"id": "m", "name": "mira", "date": "2026-11-22 18:00"}, {"id": "a", "name": "eva", "date": "2026-11-22 18:00"}],
+	c.write(
+		c.comments, `{"atlas": [{"id": "m", "name": "mira", "date": "2026-11-22 18:00"}, {"id": "a", "name": "eva", "date": "2026-11-22 18:00"}],
 		"ceres": {"2": [{"id": "k", "name": "kai", "date": "2026-11-22 18:00"}, {"id": "b", "name": "eva", "from": "2026-11-23", "date": "2026-11-24 18:00"}]}}`)
 	for path, want := range map[string]int{"/book/": 2, "/book/?name=mira": 2, "/book/?at=atlas:0": 0} {
 		if body := c.open("eva", path).Body.String(); strings.Count(body, `value="release"`) != want {
@@ -456,7 +487,8 @@ func TestOnesOwnBookingsAreListed(t *testing.T) {
 // asked for, and each other one is listed, too.
 func TestABookingOfTwoPlacesStandsOnce(t *testing.T) {
 	c := newCounter(t)
-	c.write(c.comments, `{"atlas": {"*": {"id": "whole", "name": "mira", "date": "2026-11-22 18:00", "comment": "of the host"},
+	c.write(
+		c.comments, `{"atlas": {"*": {"id": "whole", "name": "mira", "date": "2026-11-22 18:00", "comment": "of the host"},
 		"1": [{"id": "old", "name": "kai", "from": "2026-11-18", "date": "2026-11-19 18:00", "comment": "long ago"},
 			{"id": "one", "name": "kai", "from": "2026-11-23", "date": "2026-11-24 18:00", "comment": "of the GPU"}]}}`)
 	body := c.open("eva", "/book/?at=atlas:0,1").Body.String()

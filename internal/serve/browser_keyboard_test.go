@@ -69,14 +69,16 @@ func TestKeyboardBooks(t *testing.T) {
 	l.tabTo(".wish input[name=comment]")
 	l.keys("no mouse")
 	l.tabTo(".bkp[open] > p > a")
-	l.enter("the form", `!!document.getElementById("_form") && document.getElementById("_comment").value === "no mouse"`)
+	l.enter("the form",
+		`!!document.getElementById("_form") && document.getElementById("_comment").value === "no mouse"`)
 	l.tabTo("#_until")
 	if typed := browser.Eval[string](l.page, `document.getElementById("_until").value`); typed != "3h" {
 		t.Errorf("the form begins with %q", typed)
 	}
 	l.enter("the word that it is saved", `!!document.getElementById("_saved")`)
 	all := l.bookings()
-	if len(all) != 1 || all[0].Name != "eva" || all[0].Comment != "no mouse" || !strings.HasPrefix(place, all[0].Host+"-") || time.Until(all[0].Until).Round(time.Hour) != 3*time.Hour {
+	if len(all) != 1 || all[0].Name != "eva" || all[0].Comment != "no mouse" ||
+		!strings.HasPrefix(place, all[0].Host+"-") || time.Until(all[0].Until).Round(time.Hour) != 3*time.Hour {
 		t.Fatalf("%s is booked as %+v", place, all)
 	}
 

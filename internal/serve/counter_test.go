@@ -84,7 +84,8 @@ func newCounter(t *testing.T, settings ...setting) *counter {
 	}
 	aliases := booking.Aliases{"login7": "tomas", "tomas": "tomas"}
 	o := serve.Options{Site: filepath.Join(dir, "site"), Booking: &serve.BookingOptions{
-		File: func() serve.File { return booking.Open(c.comments, booking.Zone{Location: time.UTC}) }, Zone: time.UTC, FileZone: booking.Zone{Location: time.UTC}, Pages: pages, Now: c.now,
+		File: func() serve.File { return booking.Open(c.comments, booking.Zone{Location: time.UTC}) }, Zone: time.UTC,
+		FileZone: booking.Zone{Location: time.UTC}, Pages: pages, Now: c.now,
 		Aliases: func() booking.Aliases { return aliases },
 	}}
 	auth := serve.AuthOptions{Passwords: users, Now: c.now}
@@ -117,7 +118,8 @@ func (c *counter) file() string {
 }
 
 func (c *counter) bookings() []booking.Booking {
-	cal := booking.Parse("comments.json", []byte(c.file()), booking.Zone{Location: time.UTC}, booking.Options{Now: c.now()})
+	cal := booking.Parse("comments.json", []byte(c.file()), booking.Zone{Location: time.UTC},
+		booking.Options{Now: c.now()})
 	return cal.Bookings
 }
 

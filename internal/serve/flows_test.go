@@ -103,16 +103,19 @@ func TestFlowsOfOnesOwnBooking(t *testing.T) {
 	f.page.Open(f.url + "/")
 	end := func(want time.Time) {
 		t.Helper()
-		if all := f.standing(); len(all) != 1 || all[0].Name != "eva" || all[0].Place() != places[0] || !all[0].Until.Equal(want) {
+		if all := f.standing(); len(all) != 1 || all[0].Name != "eva" || all[0].Place() != places[0] ||
+			!all[0].Until.Equal(want) {
 			t.Errorf("bookings %+v, want one until %v", all, want)
 		}
 	}
 
 	f.until("how many are hers", `document.querySelector("#_mine a")?.textContent === "Yours: 1 GPU"`)
-	if href := browser.Eval[string](f.page, `document.querySelector("#_mine a").getAttribute("href")`); href != "?q=eva" {
+	if href := browser.Eval[string](f.page,
+		`document.querySelector("#_mine a").getAttribute("href")`); href != "?q=eva" {
 		t.Errorf("the link to hers leads to %q", href)
 	}
-	if marked := browser.Eval[string](f.page, `[...document.querySelectorAll(".r.mine")].map(r => r.id).join()`); marked != row {
+	if marked := browser.Eval[string](f.page,
+		`[...document.querySelectorAll(".r.mine")].map(r => r.id).join()`); marked != row {
 		t.Errorf("marked as hers is %q, want %s", marked, row)
 	}
 	const ringed = `[...document.querySelectorAll(".r .chip .g")].filter(g => getComputedStyle(g).outlineStyle !== "none").length`
@@ -126,7 +129,9 @@ func TestFlowsOfOnesOwnBooking(t *testing.T) {
 	f.took(2, "extending")
 	end(until.AddDate(0, 0, 1))
 	f.click("#" + row + " .done button")
-	f.until("the end that it had", fmt.Sprintf(`!document.querySelector("#%s .done").textContent.includes(%q)`, row, until.AddDate(0, 0, 1).Format("Mon")))
+	f.until("the end that it had",
+		fmt.Sprintf(`!document.querySelector("#%s .done").textContent.includes(%q)`, row,
+			until.AddDate(0, 0, 1).Format("Mon")))
 	f.took(1, "undoing it")
 	end(until)
 
@@ -157,7 +162,8 @@ func TestFlowsOfBooking(t *testing.T) {
 	}
 	held, ends := entryOf("sam", 200)
 	from, begins := entryOf("sam", 100)
-	later := strings.Replace(from, `"date"`, `"from"`, 1) + fmt.Sprintf(`, "date": %q`, begins.AddDate(0, 0, 1).Format("2006-01-02 15:04"))
+	later := strings.Replace(from, `"date"`, `"from"`, 1) +
+		fmt.Sprintf(`, "date": %q`, begins.AddDate(0, 0, 1).Format("2006-01-02 15:04"))
 	byHost := map[string]string{places[0]: held, places[len(places)-1]: later}
 	f.write("data/comments.json", entries(byHost))
 	f.generate()
@@ -175,8 +181,13 @@ func TestFlowsOfBooking(t *testing.T) {
 
 	last := rows[len(rows)-1] // booked by sam in a while
 	f.click("#" + last + " .bkp > summary")
-	f.until("the button first", fmt.Sprintf(`document.querySelector("#%s .bkp > p").className === "go" && !document.querySelector("#%s .by").open`, last, last))
-	f.until("its end", fmt.Sprintf(`document.querySelector("#%s [name=until]").value === new Date(%d).toLocaleDateString("en", {weekday: "short"}) + " " + new Date(%d).toTimeString().slice(0, 5)`, last, begins.UnixMilli(), begins.UnixMilli()))
+	f.until("the button first",
+		fmt.Sprintf(
+			`document.querySelector("#%s .bkp > p").className === "go" && !document.querySelector("#%s .by").open`,
+			last, last))
+	f.until("its end",
+		fmt.Sprintf(
+			`document.querySelector("#%s [name=until]").value === new Date(%d).toLocaleDateString("en", {weekday: "short"}) + " " + new Date(%d).toTimeString().slice(0, 5)`, last, begins.UnixMilli(), begins.UnixMilli()))
 	f.click("#" + last + " .go button")
 	f.says(last, "booked by you until ")
 	f.took(2, "booking a free one")
@@ -241,7 +252,8 @@ func TestFlowsOfTheFinder(t *testing.T) {
 
 	f.page.Open(f.url + "/")
 	f.click(".finder a.go")
-	f.until("the form", `document.getElementById("_count")?.value === "1" && document.getElementById("_until").value === "2d"`)
+	f.until("the form",
+		`document.getElementById("_count")?.value === "1" && document.getElementById("_until").value === "2d"`)
 	f.fill("#_count", "4")
 	f.fill("#_from", "sat")
 	f.fill("#_until", "sun")

@@ -34,7 +34,8 @@ func (d *bookingForm) wanted(v *visit) ([]booking.Booking, error) {
 	v.OverRunning = f.Over
 	wanted := slices.Clone(v.page.At)
 	for i := range wanted {
-		wanted[i].From, wanted[i].Until, wanted[i].Comment, wanted[i].Kind = from, until, strings.TrimSpace(f.Comment), booking.Reserved
+		wanted[i].From, wanted[i].Until, wanted[i].Comment, wanted[i].Kind = from, until, strings.TrimSpace(
+			f.Comment), booking.Reserved
 	}
 	return wanted, nil
 }
@@ -67,17 +68,20 @@ func (d *bookingForm) offer(v *visit, cal *booking.Calendar) error {
 // body reads a form within its bounds of size and time.
 func (d *bookingForm) body(w http.ResponseWriter, r *http.Request) (url.Values, *denial) {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/x-www-form-urlencoded" {
-		return nil, &denial{status: http.StatusUnsupportedMediaType, text: "a form is sent as application/x-www-form-urlencoded"}
+		return nil, &denial{status: http.StatusUnsupportedMediaType,
+			text: "a form is sent as application/x-www-form-urlencoded"}
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d.BodyTimeout)) // a recorder in tests has none
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return nil, &denial{status: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("the form is larger than %d KiB: nothing was saved", maxBody>>10)}
+		return nil, &denial{status: http.StatusRequestEntityTooLarge,
+			text: fmt.Sprintf("the form is larger than %d KiB: nothing was saved", maxBody>>10)}
 	}
 	if err != nil {
 		// A client that sends so slowly would read slowly too.
 		w.Header().Set("Connection", "close")
-		return nil, &denial{status: http.StatusRequestTimeout, text: "the form did not arrive in time: nothing was saved"}
+		return nil, &denial{status: http.StatusRequestTimeout,
+			text: "the form did not arrive in time: nothing was saved"}
 	}
 	q, err := url.ParseQuery(string(data))
 	if err != nil {

@@ -41,7 +41,8 @@ const maxSeen = 1000
 
 // openPasswords reads a password file. A line that cannot be used is an error.
 func openPasswords(path string, log *slog.Logger) (*passwords, error) {
-	p := &passwords{path: path, log: log, queue: newQueue(), compare: bcrypt.CompareHashAndPassword, seen: map[[32]byte]bool{}}
+	p := &passwords{path: path, log: log, queue: newQueue(), compare: bcrypt.CompareHashAndPassword,
+		seen: map[[32]byte]bool{}}
 	hashes, err := p.read()
 	if err != nil {
 		return nil, err
@@ -89,9 +90,11 @@ func parsePasswords(path string, data []byte) (map[string]string, error) {
 		cost, err := bcrypt.Cost([]byte(hash))
 		switch {
 		case err != nil || len(hash) != 60 || !strings.HasPrefix(hash, "$2"):
-			say("the password of %s is not kept as bcrypt, the only kind that is safe: make it again with htpasswd -B", name)
+			say("the password of %s is not kept as bcrypt, the only kind that is safe: make it again with htpasswd -B",
+				name)
 		case cost > maxCost:
-			say("the password of %s has the cost %d, and every login would take seconds: make it again with htpasswd -B -C 10", name, cost)
+			say(
+				"the password of %s has the cost %d, and every login would take seconds: make it again with htpasswd -B -C 10", name, cost)
 		default:
 			hashes[name] = hash
 		}
@@ -147,5 +150,6 @@ func (p *passwords) matches(ctx context.Context, c candidate, password, address 
 // goodName reports whether a login name is one line without blanks at its ends.
 func goodName(name string) bool {
 	return name != "" && len(name) <= maxUserBytes && strings.TrimSpace(name) == name &&
-		strings.ToValidUTF8(name, "") == name && !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 })
+		strings.ToValidUTF8(name, "") == name &&
+		!strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 })
 }

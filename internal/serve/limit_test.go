@@ -45,7 +45,8 @@ func TestLimiterKeyOfAnAddress(t *testing.T) {
 		same bool
 	}{
 		{"192.0.2.1", "::ffff:192.0.2.1", true}, {"192.0.2.1", "192.0.2.2", false},
-		{"2001:db8::1", "2001:db8::ffff:1", true}, {"2001:db8::1", "2001:db8:0:1::1", false}, {"fe80::1%eth0", "fe80::1%eth1", true},
+		{"2001:db8::1", "2001:db8::ffff:1", true}, {"2001:db8::1", "2001:db8:0:1::1", false},
+		{"fe80::1%eth0", "fe80::1%eth1", true},
 	} {
 		a, b := addressKey(netip.MustParseAddr(tt.a)), addressKey(netip.MustParseAddr(tt.b))
 		if (a == b) != tt.same {
@@ -114,7 +115,8 @@ func TestRightPasswordsAreForgotten(t *testing.T) {
 }
 
 func TestRetryAfterIsRoundedUp(t *testing.T) {
-	for wait, want := range map[time.Duration]string{1: "1", time.Second: "1", time.Second + 1: "2", 6 * time.Second: "6"} {
+	for wait, want := range map[time.Duration]string{1: "1", time.Second: "1", time.Second + 1: "2",
+		6 * time.Second: "6"} {
 		w := httptest.NewRecorder()
 		if later(w, wait); w.Header().Get("Retry-After") != want {
 			t.Errorf("%v: %q, want %q", wait, w.Header().Get("Retry-After"), want)

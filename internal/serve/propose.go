@@ -65,7 +65,8 @@ func (v *visit) offerInstead(cal *booking.Calendar) {
 	from, until, _, err := v.Times(strings.TrimSpace(p.Fields.From), strings.TrimSpace(p.Fields.Until))
 	var units []board.Unit
 	for h, g := range v.board.Units() {
-		if slices.ContainsFunc(p.At, func(at booking.Booking) bool { return at.Host == h.Name && g.CoveredBy(at.Target) }) {
+		if slices.ContainsFunc(p.At,
+			func(at booking.Booking) bool { return at.Host == h.Name && g.CoveredBy(at.Target) }) {
 			units = append(units, board.Unit{Host: h, GPU: g})
 		}
 	}

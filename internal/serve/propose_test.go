@@ -16,10 +16,13 @@ func TestTheFormIsFilledIn(t *testing.T) {
 		{`{}`, "", "", "2d"},
 		{`{}`, "?at=atlas:0", "", "2d"},
 		{`{}`, "?at=atlas:0&until=5h", "", "5h"},
-		{`{"atlas": {"0": {"name": "mira", "from": "2026-11-21 18:00", "date": "2026-11-23 18:00"}}}`, "?at=atlas:0", "", "2026-11-21 18:00 +00:00"},
-		{`{"atlas": {"0": {"name": "mira", "from": "2026-11-25 18:00", "date": "2026-11-26 18:00"}}}`, "?at=atlas:0", "", "2d"},
+		{`{"atlas": {"0": {"name": "mira", "from": "2026-11-21 18:00", "date": "2026-11-23 18:00"}}}`, "?at=atlas:0",
+			"", "2026-11-21 18:00 +00:00"},
+		{`{"atlas": {"0": {"name": "mira", "from": "2026-11-25 18:00", "date": "2026-11-26 18:00"}}}`, "?at=atlas:0",
+			"", "2d"},
 		{`{"atlas": {"0": [{"name": "mira", "date": "2026-11-20 18:00"}, {"name": "eva", "from": "2026-11-20 18:00", "date": "2026-11-20 20:00:30"},
-			{"name": "kai", "from": "2026-11-21 18:00", "date": "2026-11-23 18:00"}]}}`, "?at=atlas:0", "2026-11-20 20:01 +00:00", "2026-11-21 18:00 +00:00"},
+			{"name": "kai", "from": "2026-11-21 18:00", "date": "2026-11-23 18:00"}]}}`, "?at=atlas:0",
+			"2026-11-20 20:01 +00:00", "2026-11-21 18:00 +00:00"},
 		{`{"atlas": {"0": {"name": "mira"}}}`, "?at=atlas:0", "", "2d"},
 	} {
 		c.write(c.comments, tt.bookings)
@@ -46,7 +49,8 @@ func TestWhoWasSecondIsOfferedSomethingElse(t *testing.T) {
 	mira := `"0": {"name": "mira", "date": "2026-11-20 18:00"}`
 	c.write(c.comments, `{"atlas": {`+mira+`}}`)
 	code, body := book("?at=atlas:0", "until", "5h", "comment", "mine")
-	if code != http.StatusConflict || !strings.Contains(body, `<h2 id="_offer">atlas 1</h2>`) || field(t, body, "until") != "2026-11-20 15:00 +00:00" || field(t, body, "comment") != "mine" {
+	if code != http.StatusConflict || !strings.Contains(body, `<h2 id="_offer">atlas 1</h2>`) ||
+		field(t, body, "until") != "2026-11-20 15:00 +00:00" || field(t, body, "comment") != "mine" {
 		t.Fatalf("while another one is free: %d\n%s", code, body)
 	}
 
@@ -71,11 +75,13 @@ func TestWhoWasSecondIsOfferedSomethingElse(t *testing.T) {
 func TestWhatRunsNowIsInTheWayNow(t *testing.T) {
 	c := newFleet(t)
 	for address, asked := range map[string]bool{"?at=atlas:2": true, "?at=atlas:2&from=2026-11-21+09:00": false} {
-		if body := c.open("eva", "/book/"+address).Body.String(); strings.Contains(body, "In use by others now") != asked {
+		if body := c.open("eva", "/book/"+address).Body.String(); strings.Contains(body,
+			"In use by others now") != asked {
 			t.Errorf("%s: asked %t", address, !asked)
 		}
 	}
-	if w := c.post("eva", "/book/?at=atlas:2", "action", "book", "from", "2026-11-21 09:00", "until", "5h"); w.Code != http.StatusSeeOther {
+	if w := c.post("eva", "/book/?at=atlas:2", "action", "book", "from", "2026-11-21 09:00", "until",
+		"5h"); w.Code != http.StatusSeeOther {
 		t.Errorf("it is refused: %d", w.Code)
 	}
 	if b := c.bookings(); len(b) != 1 || b[0].Target != (booking.Target{Index: 2}) {

@@ -59,19 +59,27 @@ func TestBehindWebServers(t *testing.T) {
 			defer backend.Close()
 			files := webtest.Dir(t)
 			c.write(files+"/index.html", "the page")
-			site := webtest.Start(t, name, webtest.Options{Deploy: "../../deploy", Site: files, Path: "/gpu", Upstream: strings.TrimPrefix(backend.URL, "http://"), Book: true})
-			v := &caller{t: t, site: site, client: http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+			site := webtest.Start(t, name,
+				webtest.Options{Deploy: "../../deploy", Site: files, Path: "/gpu",
+					Upstream: strings.TrimPrefix(backend.URL, "http://"), Book: true})
+			v := &caller{t: t, site: site,
+				client: http.Client{CheckRedirect: func(*http.Request,
+					[]*http.Request) error {
+					return http.ErrUseLastResponse
+				}}}
 
 			if code, body, _ := v.do("GET", "", ""); code != 200 || body != "the page" {
 				t.Fatalf("the page: %d %q", code, body)
 			}
-			if code, body, _ := v.do("GET", "book/capabilities.json", ""); code != 200 || !strings.Contains(body, "true") {
+			if code, body, _ := v.do("GET", "book/capabilities.json", ""); code != 200 ||
+				!strings.Contains(body, "true") {
 				t.Errorf("capabilities: %d %q", code, body)
 			}
 			if code, _, h := v.do("GET", "book/?at=atlas:0", ""); code != 401 || h.Get("WWW-Authenticate") == "" {
 				t.Errorf("without a login: %d", code)
 			}
-			for _, header := range [][]string{{"X-Remote-User", "mira"}, {"X-Forwarded-User", "mira"}, {"login", "mira wrong"}} {
+			for _, header := range [][]string{{"X-Remote-User", "mira"}, {"X-Forwarded-User", "mira"},
+				{"login", "mira wrong"}} {
 				if code, _, _ := v.do("GET", "book/?at=atlas:0", "", header...); code != 401 {
 					t.Errorf("with %q: %d", header, code)
 				}
@@ -87,7 +95,8 @@ func TestBehindWebServers(t *testing.T) {
 				t.Errorf("its Referrer-Policy is %q", p)
 			}
 			form := url.Values{"action": {"book"}, "until": {"1d"}}.Encode()
-			if code, _, _ := v.do("POST", "book/?at=atlas:0", form, "login", "eva eva's", "Origin", "http://evil.example", "X-Forwarded-Host", "evil.example"); code != 403 || c.file() != "" {
+			if code, _, _ := v.do("POST", "book/?at=atlas:0", form, "login", "eva eva's", "Origin",
+				"http://evil.example", "X-Forwarded-Host", "evil.example"); code != 403 || c.file() != "" {
 				t.Errorf("from another site: %d", code)
 			}
 			code, body, h = v.do("POST", "book/?at=atlas:0", form, "login", "eva eva's", "Origin", site.Host)
@@ -98,7 +107,8 @@ func TestBehindWebServers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if to, err = to.Parse(h.Get("Location")); err != nil || to.String() != site.URL+"book/?saved="+c.bookings()[0].ID {
+			if to, err = to.Parse(h.Get("Location")); err != nil ||
+				to.String() != site.URL+"book/?saved="+c.bookings()[0].ID {
 				t.Errorf("after saving it leads to %v", to)
 			}
 			if code, _, _ := v.do("POST", "index.html", form, "login", "eva eva's", "Origin", site.Host); code == 200 {
@@ -108,7 +118,8 @@ func TestBehindWebServers(t *testing.T) {
 			for range 10 {
 				v.do("GET", "book/", "", "login", "eva wrong", "X-Forwarded-For", "203.0.113.7")
 			}
-			if code, _, _ := v.do("GET", "book/", "", "login", "login7 x", "X-Forwarded-For", "203.0.113.8"); code != 429 {
+			if code, _, _ := v.do("GET", "book/", "", "login", "login7 x", "X-Forwarded-For",
+				"203.0.113.8"); code != 429 {
 				t.Errorf("the eleventh guess, with another lie about the address: %d", code)
 			}
 		})
@@ -127,15 +138,21 @@ func TestProxyPassesOnlyCheckedNames(t *testing.T) {
 				})
 				backend := httptest.NewServer(c.h)
 				defer backend.Close()
-				site := webtest.Start(t, name, webtest.Options{Deploy: "../../deploy", Site: webtest.Dir(t), Path: "/gpu", Upstream: strings.TrimPrefix(backend.URL, "http://"), Book: form, Password: asks})
+				site := webtest.Start(t, name,
+					webtest.Options{Deploy: "../../deploy", Site: webtest.Dir(t), Path: "/gpu",
+						Upstream: strings.TrimPrefix(backend.URL, "http://"), Book: form, Password: asks})
 				v := &caller{t: t, site: site}
-				for _, header := range [][]string{nil, {"X-Remote-User", "mira"}, {"x_remote_user", "mira"}, {"login", "mira made-up"}, {"login", webtest.User + " made-up"}} {
+				for _, header := range [][]string{nil, {"X-Remote-User", "mira"}, {"x_remote_user", "mira"},
+					{"login", "mira made-up"}, {"login", webtest.User + " made-up"}} {
 					if code, body, _ := v.do("GET", "book/", "", header...); code == 200 {
 						t.Errorf("with %q somebody whom nobody has checked is let in:\n%s", header, body)
 					}
 				}
-				code, body, _ := v.do("GET", "book/", "", "login", webtest.User+" "+webtest.Password, "X-Remote-User", "mira")
-				if code == 200 && (!asks || !strings.Contains(body, ">"+webtest.User+"<") || strings.Contains(body, ">mira<")) || asks && name == "nginx" && code != 200 {
+				code, body, _ := v.do("GET", "book/", "", "login", webtest.User+" "+webtest.Password, "X-Remote-User",
+					"mira")
+				if code == 200 &&
+					(!asks || !strings.Contains(body, ">"+webtest.User+"<") || strings.Contains(body, ">mira<")) ||
+					asks && name == "nginx" && code != 200 {
 					t.Errorf("with a name and a password: %d\n%s", code, body)
 				}
 			})

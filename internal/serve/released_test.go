@@ -38,7 +38,8 @@ func (c *counter) undo(part string) int {
 		c.t.Fatalf("there is nothing to undo it with:\n%s", part)
 	}
 	var fields []string
-	for _, m := range regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)"`).FindAllStringSubmatch(part, -1) {
+	for _, m := range regexp.MustCompile(
+		`<input type="hidden" name="([^"]*)" value="([^"]*)"`).FindAllStringSubmatch(part, -1) {
 		fields = append(fields, m[1], html.UnescapeString(m[2]))
 	}
 	return c.post("eva", "/book/"+html.UnescapeString(action[1]), fields...).Code
@@ -56,13 +57,17 @@ func TestReleasedIsNamedAndUndone(t *testing.T) {
 		undone    string // the booking that undoing it makes; "" for no offer
 		forOthers bool
 	}{
-		"begun":       {`"name": "eva", "from": "2026-11-20 08:00", "date": "2026-11-22 18:00:30", "comment": "<b>a & b</b>"`, "atlas 0 eva", "eva 10:00:00 22 18:00:30 <b>a & b</b> by ", false},
-		"not begun":   {`"name": "eva", "from": "2026-11-21 08:00", "date": "2026-11-22 18:00"`, "atlas 0 eva Sat 08:00 – Sun 18:00", "eva 08:00:00 22 18:00:00  by ", false},
-		"no end":      {`"name": "eva"`, "– open-ended", "eva 10:00:00 1 00:00:00  by ", false},
-		"for others":  {`"name": "kai", "by": "eva", "date": "2026-11-22 18:00"`, "atlas 0 kai", "kai 10:00:00 22 18:00:00  by eva", true},
+		"begun": {`"name": "eva", "from": "2026-11-20 08:00", "date": "2026-11-22 18:00:30", "comment": "<b>a & b</b>"`,
+			"atlas 0 eva", "eva 10:00:00 22 18:00:30 <b>a & b</b> by ", false},
+		"not begun": {`"name": "eva", "from": "2026-11-21 08:00", "date": "2026-11-22 18:00"`,
+			"atlas 0 eva Sat 08:00 – Sun 18:00", "eva 08:00:00 22 18:00:00  by ", false},
+		"no end": {`"name": "eva"`, "– open-ended", "eva 10:00:00 1 00:00:00  by ", false},
+		"for others": {`"name": "kai", "by": "eva", "date": "2026-11-22 18:00"`, "atlas 0 kai",
+			"kai 10:00:00 22 18:00:00  by eva", true},
 		"not allowed": {`"name": "kai", "by": "eva", "date": "2026-11-22 18:00"`, "atlas 0 kai", "", false},
-		"maintenance": {`"name": "eva", "kind": "maintenance", "date": "2026-11-22 18:00"`, "atlas 0 eva maintenance", "", false},
-		"too long":    {`"name": "eva", "date": "2026-11-22 18:00", "comment": "` + long + `"`, "", "", false},
+		"maintenance": {`"name": "eva", "kind": "maintenance", "date": "2026-11-22 18:00"`, "atlas 0 eva maintenance",
+			"", false},
+		"too long": {`"name": "eva", "date": "2026-11-22 18:00", "comment": "` + long + `"`, "", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) { o.Booking.ForOthers = tt.forOthers })
@@ -94,7 +99,8 @@ func TestReleasedIsNamedAndUndone(t *testing.T) {
 // TestReleasedTogether: bookings that are alike are named and booked again together. Those that differ are not named.
 func TestReleasedTogether(t *testing.T) {
 	c := newFleet(t)
-	if w := c.post("eva", "/book/?at=atlas:0&at=ceres:0", "action", "book", "until", "2d", "comment", "both"); w.Code != 303 {
+	if w := c.post("eva", "/book/?at=atlas:0&at=ceres:0", "action", "book", "until", "2d", "comment",
+		"both"); w.Code != 303 {
 		t.Fatalf("%d\n%s", w.Code, w.Body)
 	}
 	release := func() string {
@@ -142,7 +148,9 @@ func TestBrowserUndoesARelease(t *testing.T) {
 	row := browser.Eval[string](l.page, `document.querySelector(".r.free").id`)
 	host, gpu := row[:strings.LastIndex(row, "-")], row[strings.LastIndex(row, "-")+1:]
 	until := time.Now().UTC().Add(5 * time.Hour).Truncate(time.Minute)
-	l.write("data/comments.json", fmt.Sprintf(`{%q: {%q: {"name": "eva", "date": %q, "comment": "night run"}}}`, host, gpu, until.Format("2006-01-02 15:04")))
+	l.write("data/comments.json",
+		fmt.Sprintf(`{%q: {%q: {"name": "eva", "date": %q, "comment": "night run"}}}`, host, gpu,
+			until.Format("2006-01-02 15:04")))
 	l.generate()
 	l.page.Open(strings.Replace(l.url, "http://", "http://eva:secret@", 1) + "/book/") // her browser keeps the password
 	standing := func() (all []booking.Booking) {
@@ -167,7 +175,8 @@ func TestBrowserUndoesARelease(t *testing.T) {
 		l.tabTo("#_saved button")
 		l.keys(kb.Enter)
 		l.until("the word that it is booked again", `document.getElementById("_saved")?.textContent.includes("Saved.")`)
-		if all := standing(); len(all) != 1 || all[0].Name != "eva" || !all[0].Until.Equal(until) || all[0].Comment != "night run" {
+		if all := standing(); len(all) != 1 || all[0].Name != "eva" || !all[0].Until.Equal(until) ||
+			all[0].Comment != "night run" {
 			t.Fatalf("booked again, and there is %+v", all)
 		}
 	}
@@ -177,7 +186,8 @@ func TestBrowserUndoesARelease(t *testing.T) {
 	l.page.Open(l.url + "/")
 	panel := "#" + row + " .bkp"
 	l.until("the word in her row", fmt.Sprintf(`document.querySelector("%s summary").textContent === "extend"`, panel))
-	if others := browser.Eval[int](l.page, `[...document.querySelectorAll(".bkp summary")].filter(s => s.textContent === "extend").length`); others != 1 {
+	if others := browser.Eval[int](l.page,
+		`[...document.querySelectorAll(".bkp summary")].filter(s => s.textContent === "extend").length`); others != 1 {
 		t.Errorf("%d rows offer her to extend", others)
 	}
 	l.page.Scripts(false)

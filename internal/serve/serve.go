@@ -228,7 +228,8 @@ func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
 		}
 		if r.URL.Path == "/" {
 			h.Set("Refresh", "5")
-			http.Error(w, "There are no pages yet. They are here when gpuboard generate has run once; this page then loads by itself.", http.StatusServiceUnavailable)
+			http.Error(w,
+				"There are no pages yet. They are here when gpuboard generate has run once; this page then loads by itself.", http.StatusServiceUnavailable)
 			return
 		}
 		h.Set("Cache-Control", "no-cache") // what is missing now may be there in a second
@@ -237,7 +238,9 @@ func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
 	}
 	defer f.Close()
 	// Two generations can share second and size: the nanoseconds tell them apart.
-	h.Set("ETag", fmt.Sprintf(`"%x-%x%s"`, info.ModTime().UnixNano(), info.Size(), strings.TrimPrefix(path.Ext(sent), path.Ext(name))))
+	h.Set("ETag",
+		fmt.Sprintf(`"%x-%x%s"`, info.ModTime().UnixNano(), info.Size(),
+			strings.TrimPrefix(path.Ext(sent), path.Ext(name))))
 	http.ServeContent(w, r, "", time.Time{}, f)
 }
 

@@ -54,7 +54,8 @@ func get(h http.Handler, target string, header ...string) *httptest.ResponseReco
 var plain = map[string]string{
 	"index.html": "the page", "status.txt": "the text", "status.ansi": "in colour", "detail.txt": "all of it",
 	"hosts/atlas/index.html": "atlas", "hosts/boreas/index.html": "boreas", "hosts/boreas/status.txt": "boreas in text",
-	"states/index.json": "[]", "states/boreas/index.json": "{}", "assets/board.12.css": "p{}", "health.json": "{}", "metrics.txt": "", ".tmp-index.html-1": "half a pa", "secret.key": "k",
+	"states/index.json": "[]", "states/boreas/index.json": "{}", "assets/board.12.css": "p{}", "health.json": "{}",
+	"metrics.txt": "", ".tmp-index.html-1": "half a pa", "secret.key": "k",
 }
 
 func TestWhatIsServed(t *testing.T) {
@@ -145,7 +146,8 @@ func TestWhatIsNoFile(t *testing.T) {
 		if w := get(h, "/pipe.txt"); w.Code != http.StatusNotFound {
 			t.Errorf("a FIFO: %d %q", w.Code, w.Body)
 		}
-		if w := get(h, "/status.txt", "Accept-Encoding", "gzip"); w.Code != http.StatusOK || w.Body.String() != "the text" {
+		if w := get(h, "/status.txt", "Accept-Encoding", "gzip"); w.Code != http.StatusOK ||
+			w.Body.String() != "the text" {
 			t.Errorf("a text beside a directory of the name of its twin: %d %q", w.Code, w.Body)
 		}
 	}()
@@ -169,7 +171,8 @@ func TestSiteWithoutPagesSaysSo(t *testing.T) {
 
 func TestCurlGetsText(t *testing.T) {
 	_, h := site(t, plain)
-	if w := get(h, "/", "User-Agent", "curl/7.88.1"); w.Body.String() != "the text" || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
+	if w := get(h, "/", "User-Agent", "curl/7.88.1"); w.Body.String() != "the text" ||
+		!strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
 		t.Errorf("curl gets %q as %s", w.Body, w.Header().Get("Content-Type"))
 	}
 	if w := get(h, "/?term=false", "User-Agent", "curl/7.88.1"); w.Body.String() != "the page" {
@@ -178,7 +181,8 @@ func TestCurlGetsText(t *testing.T) {
 	if w := get(h, "/hosts/boreas/", "User-Agent", "curl/7.88.1"); w.Body.String() != "boreas in text" {
 		t.Errorf("curl gets %q of a host", w.Body)
 	}
-	if w := get(h, "/states/boreas/", "User-Agent", "curl/7.88.1"); w.Body.String() != "{}" || w.Header().Get("Content-Type") != "application/json" {
+	if w := get(h, "/states/boreas/", "User-Agent", "curl/7.88.1"); w.Body.String() != "{}" ||
+		w.Header().Get("Content-Type") != "application/json" {
 		t.Errorf("curl gets %q under states, where programs want JSON", w.Body)
 	}
 	if w := get(h, "/hosts/atlas/", "User-Agent", "curl/7.88.1"); w.Body.String() != "atlas" {
@@ -240,7 +244,8 @@ func TestHeaders(t *testing.T) {
 	_, h := site(t, plain)
 	w := get(h, "/")
 	for name, want := range map[string]string{
-		"Content-Security-Policy": "frame-ancestors 'none'", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache",
+		"Content-Security-Policy": "frame-ancestors 'none'", "X-Content-Type-Options": "nosniff",
+		"Referrer-Policy": "no-referrer", "Cache-Control": "no-cache",
 		"Vary": "Accept-Encoding, User-Agent",
 	} {
 		if !strings.Contains(w.Header().Get(name), want) {
@@ -318,7 +323,8 @@ func TestWhatIsNotThereIsNotLogged(t *testing.T) {
 	if w := get(h, "/none.html"); w.Code != 404 || log.Len() > 0 {
 		t.Errorf("%d, and the log says: %s", w.Code, &log)
 	}
-	if w := get(h, "/"+strings.Repeat("x", 300)+".html"); w.Code != 404 || !strings.Contains(log.String(), "name too long") {
+	if w := get(h, "/"+strings.Repeat("x", 300)+".html"); w.Code != 404 ||
+		!strings.Contains(log.String(), "name too long") {
 		t.Errorf("what cannot be opened: %d, and the log says: %s", w.Code, &log)
 	}
 }

@@ -59,11 +59,13 @@ func TestBookSeveral(t *testing.T) {
 		return w.Code, w.Body.String()
 	}
 	code, page := ask("gpus", "2", "model", "H100", "from", "18:00", "until", "2d6h", "comment", `a "b"`)
-	if code != 200 || !strings.Contains(page, "atlas 0, 1</h2>") || !strings.Contains(page, "Book these 2 GPUs") || len(c.bookings()) != 0 {
+	if code != 200 || !strings.Contains(page, "atlas 0, 1</h2>") || !strings.Contains(page, "Book these 2 GPUs") ||
+		len(c.bookings()) != 0 {
 		t.Fatalf("%d\n%s", code, page)
 	}
 	// A link may name a model in short.
-	if _, page := ask("gpus", "2", "model", "h10", "until", "1d"); !strings.Contains(page, `<option value="h10" selected>h10</option>`) {
+	if _, page := ask("gpus", "2", "model", "h10", "until", "1d"); !strings.Contains(page,
+		`<option value="h10" selected>h10</option>`) {
 		t.Errorf("the form does not show the model that was asked for:\n%s", page)
 	}
 	action := regexp.MustCompile(`<form method="post" action="(\?at=[^"]*)"`).FindStringSubmatch(page)
@@ -71,19 +73,23 @@ func TestBookSeveral(t *testing.T) {
 		t.Fatal(page)
 	}
 	c.later(time.Minute)
-	w := c.post("eva", "/book/"+strings.ReplaceAll(action[1], "&amp;", "&"), "action", "book", "from", field(t, page, "from"), "until", field(t, page, "until"), "comment", field(t, page, "comment"))
+	w := c.post("eva", "/book/"+strings.ReplaceAll(action[1], "&amp;", "&"), "action", "book", "from",
+		field(t, page, "from"), "until", field(t, page, "until"), "comment", field(t, page, "comment"))
 	all := c.bookings()
 	if w.Code != 303 || len(all) != 2 {
 		t.Fatalf("%d\n%s", w.Code, c.file())
 	}
 	for i, b := range all {
-		if b.Host != "atlas" || b.Target.Index != i || b.From.Format("2 15:04") != "20 18:00" || b.Until.Format("2 15:04") != "23 00:00" || b.Name != "eva" {
+		if b.Host != "atlas" || b.Target.Index != i || b.From.Format("2 15:04") != "20 18:00" ||
+			b.Until.Format("2 15:04") != "23 00:00" || b.Name != "eva" {
 			t.Errorf("saved %+v", b)
 		}
 	}
 	// What was booked is said, with a way back, and is not free any more.
 	done := c.open("eva", "/book/"+w.Header().Get("Location")).Body.String()
-	if !strings.Contains(done, "<strong>Saved.</strong> It appears on the board within 20 s.") || !strings.Contains(done, `href="../index.html?booked=atlas%3A0%2Catlas%3A1&amp;saved=1#atlas"`) || strings.Count(done, "<b>atlas ") != 2 {
+	if !strings.Contains(done, "<strong>Saved.</strong> It appears on the board within 20 s.") ||
+		!strings.Contains(done, `href="../index.html?booked=atlas%3A0%2Catlas%3A1&amp;saved=1#atlas"`) ||
+		strings.Count(done, "<b>atlas ") != 2 {
 		t.Errorf("after saving:\n%s", done)
 	}
 	if other := c.open("mira", "/book/"+w.Header().Get("Location")).Body.String(); strings.Contains(other, "Saved.") {
@@ -92,7 +98,9 @@ func TestBookSeveral(t *testing.T) {
 	// There are no two until they end; then there are.
 	code, page = ask("gpus", "2", "model", "H100", "from", "2026-11-21", "until", "6h")
 	next := regexp.MustCompile(`<a href="(\?[^"]*from=[^"]*)"`).FindStringSubmatch(page)
-	if code != 200 || !strings.Contains(page, "GPUs that can be booked for this time: 1. Wanted: 2. Of this kind in all: 3.") || next == nil {
+	if code != 200 ||
+		!strings.Contains(page, "GPUs that can be booked for this time: 1. Wanted: 2. Of this kind in all: 3.") ||
+		next == nil {
 		t.Fatalf("%d\n%s", code, page)
 	}
 	if _, page = ask("gpus", "2"); !strings.Contains(page, `aria-invalid="true"`) {
@@ -104,23 +112,29 @@ func TestBookSeveral(t *testing.T) {
 	}
 	// Undone with one click, and gone, as none has begun.
 	r := withBody(c.form("eva", "/book/", "action", "release"), "action=release&id="+all[0].ID+"&id="+all[1].ID)
-	if w := c.do(r); w.Code != 303 || len(c.bookings()) != 0 || !strings.Contains(w.Header().Get("Location"), "released=") {
+	if w := c.do(r); w.Code != 303 || len(c.bookings()) != 0 ||
+		!strings.Contains(w.Header().Get("Location"), "released=") {
 		t.Errorf("undo: %d %q\n%s", w.Code, w.Header().Get("Location"), c.file())
 	}
 	for _, tt := range []struct{ field, value, say string }{
-		{"gpus", "many", "Enter how many GPUs, "}, {"gpus", "0", "Enter how many GPUs, "}, {"gpus", "257", "Enter how many GPUs, "}, {"memory", "lots", "amount of memory cannot be read"}, {"until", "2026/11/22", "with slashes"},
+		{"gpus", "many", "Enter how many GPUs, "}, {"gpus", "0", "Enter how many GPUs, "},
+		{"gpus", "257", "Enter how many GPUs, "}, {"memory", "lots", "amount of memory cannot be read"},
+		{"until", "2026/11/22", "with slashes"},
 	} {
-		if code, page := ask("gpus", "1", "until", "1d", tt.field, tt.value); code != 422 || !strings.Contains(page, tt.say) || !strings.Contains(page, `value="`+tt.value+`"`) {
+		if code, page := ask("gpus", "1", "until", "1d", tt.field, tt.value); code != 422 ||
+			!strings.Contains(page, tt.say) || !strings.Contains(page, `value="`+tt.value+`"`) {
 			t.Errorf("%s %s: %d\n%s", tt.field, tt.value, code, page)
 		}
 	}
 	if code, page := ask("gpus", "256", "until", "1d"); code != 200 || strings.Contains(page, "Enter how many GPUs, ") {
 		t.Errorf("as many as may be asked for: %d\n%s", code, page)
 	}
-	if _, page := ask("gpus", "1", "memory", "40", "until", "1d"); !strings.Contains(page, "<h2 id=\"_offer\">atlas 0</h2>") {
+	if _, page := ask("gpus", "1", "memory", "40", "until", "1d"); !strings.Contains(page,
+		"<h2 id=\"_offer\">atlas 0</h2>") {
 		t.Errorf("with 40 GB:\n%s", page)
 	}
-	if _, page := ask("gpus", "3", "one-host", "1", "until", "1d"); !strings.Contains(page, "GPUs that can be booked for this time: 3. Wanted: 3.") || strings.Contains(page, "Book these") {
+	if _, page := ask("gpus", "3", "one-host", "1", "until", "1d"); !strings.Contains(page,
+		"GPUs that can be booked for this time: 3. Wanted: 3.") || strings.Contains(page, "Book these") {
 		t.Errorf("three on one host, of which one is used:\n%s", page)
 	}
 }
@@ -141,13 +155,15 @@ func TestNotFreeMeanwhile(t *testing.T) {
 	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d"); w.Code != 303 {
 		t.Fatal(w.Code)
 	}
-	if page := c.open("mira", "/book/").Body.String(); strings.Count(page, "chip free") != 2 || strings.Count(page, "chip booked") != 1 {
+	if page := c.open("mira", "/book/").Body.String(); strings.Count(page, "chip free") != 2 ||
+		strings.Count(page, "chip booked") != 1 {
 		t.Errorf("in the list:\n%s", page)
 	}
 	if page := c.open("mira", "/book/?at=atlas:0").Body.String(); strings.Contains(page, "chip free") {
 		t.Errorf("on its page:\n%s", page)
 	}
-	if page := c.open("mira", "/book/?gpus=1&model=H100&until=1d").Body.String(); !strings.Contains(page, `<h2 id="_offer">atlas 1</h2>`) {
+	if page := c.open("mira", "/book/?gpus=1&model=H100&until=1d").Body.String(); !strings.Contains(page,
+		`<h2 id="_offer">atlas 1</h2>`) {
 		t.Errorf("it is offered:\n%s", page)
 	}
 }
@@ -167,7 +183,8 @@ func ticked(t *testing.T, page string) string {
 // that. The new list is shown without a tick, and a yes to it books.
 func TestAYesIsToWhatWasShown(t *testing.T) {
 	board := func(gpu int, who, since string, mib int) string {
-		busy := fmt.Sprintf(`"state": "busy", "processes": [{"gpu": %d, "pid": 7, "type": "C", "user": "%s", "person": "%s", "program": "train.py", "started_at": "%s", "used_memory_mib": %d, "alive": true}]`,
+		busy := fmt.Sprintf(
+			`"state": "busy", "processes": [{"gpu": %d, "pid": 7, "type": "C", "user": "%s", "person": "%s", "program": "train.py", "started_at": "%s", "used_memory_mib": %d, "alive": true}]`,
 			gpu, who, who, since, mib)
 		states := []string{`"state": "free"`, `"state": "free"`}
 		states[gpu] = busy
@@ -203,7 +220,8 @@ func TestAYesIsToWhatWasShown(t *testing.T) {
 		show(now)
 		w := c.post("eva", at, "action", "book", "until", "1d", "over", yes)
 		page := w.Body.String()
-		if w.Code != 409 || c.file() != "" || !strings.Contains(page, "who is using it has changed") || strings.Contains(page, "checked") {
+		if w.Code != 409 || c.file() != "" || !strings.Contains(page, "who is using it has changed") ||
+			strings.Contains(page, "checked") {
 			t.Errorf("%s\nbooked over what was not shown: %d\n%s", now, w.Code, page)
 		}
 		if again := ticked(t, page); again == yes {
@@ -261,18 +279,22 @@ func TestOverRunning(t *testing.T) {
 			named = "ceres:1: not known whether it is in use"
 		}
 		plain := strings.Join(strings.Fields(page), " ")
-		if !strings.Contains(plain, named) || !strings.Contains(page, `name="over"`) || strings.Contains(page, "checked") {
+		if !strings.Contains(plain, named) || !strings.Contains(page, `name="over"`) ||
+			strings.Contains(page, "checked") {
 			t.Errorf("%s: beforehand:\n%s", at, plain)
 		}
 		w := c.post("eva", "/book/?at="+at, "action", "book", "until", "1d", "comment", "typed")
-		if w.Code != 409 || c.file() != "" || !strings.Contains(w.Body.String(), "tick the box") || !strings.Contains(w.Body.String(), `value="typed"`) {
+		if w.Code != 409 || c.file() != "" || !strings.Contains(w.Body.String(), "tick the box") ||
+			!strings.Contains(w.Body.String(), `value="typed"`) {
 			t.Errorf("%s: without a tick: %d\n%s", at, w.Code, w.Body)
 		}
 		// What nobody was shown is not agreed to.
-		if w := c.post("eva", "/book/?at="+at, "action", "book", "until", "1d", "over", "yes"); w.Code != 409 || c.file() != "" {
+		if w := c.post("eva", "/book/?at="+at, "action", "book", "until", "1d", "over", "yes"); w.Code != 409 ||
+			c.file() != "" {
 			t.Errorf("%s: with a tick beside no list: %d\n%s", at, w.Code, w.Body)
 		}
-		if w := c.post("eva", "/book/?at="+at, "action", "book", "until", "1d", "over", ticked(t, page)); w.Code != 303 {
+		if w := c.post("eva", "/book/?at="+at, "action", "book", "until", "1d", "over",
+			ticked(t, page)); w.Code != 303 {
 			t.Errorf("%s: with it: %d\n%s", at, w.Code, w.Body)
 		}
 	}
@@ -302,13 +324,16 @@ func TestAYesIsForEachJob(t *testing.T) {
 		if begun != "null" {
 			second += `, "started_at": "` + begun + `"`
 		}
-		c.write(filepath.Join(filepath.Dir(filepath.Dir(c.comments)), "site", "api", "v1", "board.json"), strings.Replace(fleetJSON, `"alive": true`, second, 1))
+		c.write(filepath.Join(filepath.Dir(filepath.Dir(c.comments)), "site", "api", "v1", "board.json"),
+			strings.Replace(fleetJSON, `"alive": true`, second, 1))
 		w := c.post("eva", "/book/?at=atlas:2", "action", "book", "until", "1d", "over", over)
 		plain := strings.Join(strings.Fields(w.Body.String()), " ")
-		if w.Code != 409 || c.file() != "" || strings.Count(plain, "atlas:2: <b") != 1 || !strings.Contains(plain, "41.0 GiB") {
+		if w.Code != 409 || c.file() != "" || strings.Count(plain, "atlas:2: <b") != 1 ||
+			!strings.Contains(plain, "41.0 GiB") {
 			t.Fatalf("begun %s: %d\n%s", begun, w.Code, plain)
 		}
-		if w := c.post("eva", "/book/?at=atlas:2", "action", "book", "until", "1d", "over", ticked(t, w.Body.String())); w.Code != 303 {
+		if w := c.post("eva", "/book/?at=atlas:2", "action", "book", "until", "1d", "over",
+			ticked(t, w.Body.String())); w.Code != 303 {
 			t.Errorf("begun %s, shown: %d\n%s", begun, w.Code, w.Body)
 		}
 	}
@@ -359,7 +384,8 @@ func TestCapabilitiesName(t *testing.T) {
 			Name    string
 		}
 		w := c.do(r)
-		if err := json.Unmarshal(w.Body.Bytes(), &able); err != nil || w.Code != 200 || !able.Booking || able.Name != want || w.Header().Get("WWW-Authenticate") != "" {
+		if err := json.Unmarshal(w.Body.Bytes(), &able); err != nil || w.Code != 200 || !able.Booking ||
+			able.Name != want || w.Header().Get("WWW-Authenticate") != "" {
 			t.Errorf("%s: %d %s, want %q", user, w.Code, w.Body, want)
 		}
 	}
@@ -370,7 +396,8 @@ func TestFieldsFromTheAddress(t *testing.T) {
 	c := newFleet(t, func(o *serve.Options, _ *serve.AuthOptions) { o.Booking.ForOthers = true })
 	for _, path := range []string{"/book/?at=atlas:0&", "/book/?"} {
 		page := c.open("eva", path+"from=sat+09:00&until=sun+20:00&comment=a+%22b%22&name=mira").Body.String()
-		for _, want := range []string{`value="sat 09:00"`, `value="sun 20:00"`, `value="a &#34;b&#34;"`, `value="mira"`} {
+		for _, want := range []string{`value="sat 09:00"`, `value="sun 20:00"`, `value="a &#34;b&#34;"`,
+			`value="mira"`} {
 			if !strings.Contains(page, want) {
 				t.Errorf("%s: the form lacks %s\n%s", path, want, page)
 			}
@@ -385,7 +412,9 @@ func TestFieldsFromTheAddress(t *testing.T) {
 func TestAsManyPlacesAsMayBe(t *testing.T) {
 	var hosts []string
 	for i := range 257 {
-		hosts = append(hosts, fmt.Sprintf(`{"name": "gpu%d", "gpus": [{"index": 0, "uuid": "GPU-%08d", "name": "H100", "state": "free"}]}`, i, i))
+		hosts = append(hosts,
+			fmt.Sprintf(
+				`{"name": "gpu%d", "gpus": [{"index": 0, "uuid": "GPU-%08d", "name": "H100", "state": "free"}]}`, i, i))
 	}
 	all := `{"schema_version": 1, "generated_at": "2026-11-20T09:59:40Z", "next_generation_expected_at": "2026-11-20T10:00:00Z", "hosts": [` + strings.Join(hosts, ",") + `]}`
 	c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) {

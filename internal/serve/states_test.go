@@ -12,8 +12,10 @@ import (
 func TestFetchNum(t *testing.T) {
 	const rest = `{"timestamp":3}],"ip_address":"10.0.0.1","status":"running"},"b":{"data":[],"ip_address":null,"status":"down"}}`
 	newest, all := `{"a":{"data":[`+rest, `{"a":{"data":[{"timestamp":1},{"timestamp":2},`+rest
-	_, h := site(t, map[string]string{"index.html": "x", "states/index.json": newest, "states/a/index.json": newest, "states/a/samples.json": all,
-		"states/b/samples.json": "[1", "states/odd/index.json": "[1"})
+	_, h := site(t,
+		map[string]string{"index.html": "x", "states/index.json": newest, "states/a/index.json": newest,
+			"states/a/samples.json": all,
+			"states/b/samples.json": "[1", "states/odd/index.json": "[1"})
 	for _, c := range []struct {
 		target string
 		code   int
@@ -58,7 +60,8 @@ func TestFetchNum(t *testing.T) {
 			t.Errorf("%s: %v", c.target, err)
 			continue
 		}
-		if a := got["a"]; len(a.Data) != c.points || a.Data[0].Timestamp != c.first || a.Status != "running" || got["b"].Status != "down" {
+		if a := got["a"]; len(a.Data) != c.points || a.Data[0].Timestamp != c.first || a.Status != "running" ||
+			got["b"].Status != "down" {
 			t.Errorf("%s: %s", c.target, w.Body)
 		}
 	}
@@ -87,7 +90,8 @@ func TestGetStatusByPost(t *testing.T) {
 	files := map[string]string{"index.html": "page", "get-status/index.json": `{"Nodes":[]}`}
 	_, with := site(t, files)
 	for _, target := range []string{"/get-status", "/get-status/"} {
-		if w, got := post(with, target), get(with, "/get-status/"); w.Code != 200 || w.Body.String() != got.Body.String() ||
+		if w, got := post(with, target), get(with, "/get-status/"); w.Code != 200 ||
+			w.Body.String() != got.Body.String() ||
 			w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("POST %s: %d %s", target, w.Code, w.Body)
 		}

@@ -31,14 +31,20 @@ func (c *counter) times(from, until, zone, lang string) timesAnswer {
 // spellings are times as people write them, and what is none.
 var spellings = []string{
 	"2d6h", "2d 6h", "+1d", "1w", "45m", "45min", "2 weeks 3 days", "90m", "1h30m", "6h2d", "0h", "2x", "d", "99999d",
-	"sun 20:00", "sunday 20:00", "Sun", "sat 09:00", "sat", "friday", "fri 9:05", "fri 24:00", "fri noon", "fri midnight",
+	"sun 20:00", "sunday 20:00", "Sun", "sat 09:00", "sat", "friday", "fri 9:05", "fri 24:00", "fri noon",
+	"fri midnight",
 	"mon 02:30",
-	"today", "today 23:00", "today 01:00", "tomorrow", "tomorrow 9:00", "tomorrow noon", "18:00", "9:00", "10:41", "10:42",
-	"noon", "midnight", "now", "24:00", "24:01", "18h30", "fri 18h", "7:5", "18:00 GMT", "18:00 +25:00", "never", "never mind",
-	"30 November 2026 18h30", "27. November 2026", "Nov 30, 2026", "31 november 2026", "2026-12-01 18h", "2026-12-01 24:00",
+	"today", "today 23:00", "today 01:00", "tomorrow", "tomorrow 9:00", "tomorrow noon", "18:00", "9:00", "10:41",
+	"10:42",
+	"noon", "midnight", "now", "24:00", "24:01", "18h30", "fri 18h", "7:5", "18:00 GMT", "18:00 +25:00", "never",
+	"never mind",
+	"30 November 2026 18h30", "27. November 2026", "Nov 30, 2026", "31 november 2026", "2026-12-01 18h",
+	"2026-12-01 24:00",
 	"2026-11-29", "2026-11-29 18:00", "2026-11-29T18:00", "2026-11-29 18:00:30Z", "2026-11-29 18:00 +01:00",
-	"2026-11-29 18:00 +25:00", "2026-11-29 18:00 GMT", "2026-11-29 18:00-0330", "2026-11-31", "2026-13-01", "2026-1-2 3:04",
-	"29.11.2026", "29.11.2026 18:00", "31.11.2026", "29/11/2026", "2026/11/29", "2020-01-01", "yesterday", "someday 9:00",
+	"2026-11-29 18:00 +25:00", "2026-11-29 18:00 GMT", "2026-11-29 18:00-0330", "2026-11-31", "2026-13-01",
+	"2026-1-2 3:04",
+	"29.11.2026", "29.11.2026 18:00", "31.11.2026", "29/11/2026", "2026/11/29", "2020-01-01", "yesterday",
+	"someday 9:00",
 	"2027-03-28 02:30", "2027-10-31 02:30", "2027-03-28",
 }
 
@@ -128,7 +134,8 @@ func TestWhoMayAskForTimes(t *testing.T) {
 		r := httptest.NewRequest(tt.method, tt.path, nil)
 		r.Header.Set("Sec-Fetch-Site", tt.site)
 		w := c.do(r)
-		if w.Code != tt.code || w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("WWW-Authenticate") != "" {
+		if w.Code != tt.code || w.Header().Get("Cache-Control") != "no-store" ||
+			w.Header().Get("WWW-Authenticate") != "" {
 			t.Errorf("%s: %d, %v", name, w.Code, w.Header())
 		}
 		if c.file() != "" {
@@ -158,12 +165,14 @@ func TestTheViewersZoneCounts(t *testing.T) {
 			t.Fatalf("%q: %d, %+v", tt.zone, w.Code, all)
 		}
 	}
-	w := c.post("eva", "/book/", "action", "extend", "id", c.bookings()[0].ID, "end", "2026-11-21 23:00", "zone", "Europe/Berlin")
+	w := c.post("eva", "/book/", "action", "extend", "id", c.bookings()[0].ID, "end", "2026-11-21 23:00", "zone",
+		"Europe/Berlin")
 	if w.Code != 303 || !c.bookings()[0].Until.Equal(at(22)) {
 		t.Errorf("extended: %d, %+v", w.Code, c.bookings()[0])
 	}
 	page := c.open("eva", "/book/?gpus=1&from=2026-11-22+18:00&until=2d&zone=Asia/Tokyo").Body.String()
-	if from := field(t, page, "from"); from != "2026-11-22 18:00 +09:00" || !strings.Contains(page, `<span class="zone">Asia/Tokyo</span>`) {
+	if from := field(t, page, "from"); from != "2026-11-22 18:00 +09:00" ||
+		!strings.Contains(page, `<span class="zone">Asia/Tokyo</span>`) {
 		t.Errorf("offered from %q in\n%s", from, page)
 	}
 	if page := c.open("eva", "/book/").Body.String(); strings.Count(page, `<span class="zone">UTC</span>`) != 2 {

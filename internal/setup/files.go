@@ -26,7 +26,8 @@ func (in *installation) files() (map[string]string, error) {
 	replace := map[string]*strings.Replacer{"systemd": strings.NewReplacer("/usr/bin/gpuboard", in.Program,
 		"/etc/gpuboard/gpuboard.yml", in.path(configFile), "/var/lib/gpuboard", in.Dir)}
 	if in.Side == Web {
-		units = []string{"gpuboard-watch.service", "gpuboard-generate.service", "gpuboard-generate.timer", "gpuboard-receive.service", "gpuboard-serve.service"}
+		units = []string{"gpuboard-watch.service", "gpuboard-generate.service", "gpuboard-generate.timer",
+			"gpuboard-receive.service", "gpuboard-serve.service"}
 		replace["sshd"] = strings.NewReplacer("/srv/gpuboard", in.Dir, "web.example", in.Host)
 		replace["nginx"] = strings.NewReplacer("HOST_NAME", in.Host, "SITE_DIR", in.settings["site"],
 			"PASSWORD_FILE", "/etc/nginx/gpuboard.htpasswd", "/srv/gpuboard", in.Dir)
@@ -40,12 +41,15 @@ func (in *installation) files() (map[string]string, error) {
 		if c := in.comments(); c != "" {
 			files[c] = builtIn("sample/comments.json")
 		}
-		files["setup/cron"] = in.crontab("The web host: one generation per minute; it prints nothing on success.", "generate --interval 1m") +
+		files["setup/cron"] = in.crontab("The web host: one generation per minute; it prints nothing on success.",
+			"generate --interval 1m") +
 			"# Remove the # to keep the built-in SFTP server and web server running:\n" +
 			in.keepRunning("receive --listen :2222") + in.keepRunning(in.serve())
 		if in.inMemory() {
-			files[siteTmpfiles] = fmt.Sprintf("# The site lies in memory. This makes its directory at every start of the machine.\n"+
-				"d %s 0755 %[2]s %[3]s -\nd %s 0755 %[2]s %[3]s -\n", path.Dir(SiteInMemory), in.User, in.Group, SiteInMemory)
+			files[siteTmpfiles] = fmt.Sprintf(
+				"# The site lies in memory. This makes its directory at every start of the machine.\n"+
+					"d %s 0755 %[2]s %[3]s -\nd %s 0755 %[2]s %[3]s -\n", path.Dir(SiteInMemory), in.User, in.Group,
+				SiteInMemory)
 		}
 	} else {
 		service, err := in.consulService()
@@ -109,7 +113,8 @@ func (in *installation) consul(before, after string) string {
 // keepRunning is a line of a crontab that starts a server unless it runs already.
 func (in *installation) keepRunning(command string) string {
 	name, _, _ := strings.Cut(command, " ")
-	return fmt.Sprintf("#* * * * * flock -n %s %s %s --config %s\n", path.Join(in.Dir, "state", name+".lock"), in.Program, command, in.path(configFile))
+	return fmt.Sprintf("#* * * * * flock -n %s %s %s --config %s\n", path.Join(in.Dir, "state", name+".lock"),
+		in.Program, command, in.path(configFile))
 }
 
 // unit fills in who runs a systemd unit, and where it may write.
@@ -148,7 +153,8 @@ func (in *installation) unit(text string) string {
 
 // atHome reports whether a path lies where ProtectHome hides it.
 func atHome(path string) bool {
-	return slices.ContainsFunc([]string{"/home/", "/root/", "/run/user/"}, func(home string) bool { return strings.HasPrefix(path+"/", home) })
+	return slices.ContainsFunc([]string{"/home/", "/root/", "/run/user/"},
+		func(home string) bool { return strings.HasPrefix(path+"/", home) })
 }
 
 // hiddenHome is the home that a path lies in and other accounts may not enter, or "".

@@ -67,7 +67,8 @@ func readHosts(path, dir string) (*hostList, error) {
 		{`^\{\s*"(_meta|all)":\s*\{`, (*hostList).inventory},
 		{`^(\{|\[\s*\{)`, (*hostList).json},
 		{`(?m)^\s*AGENTS\s*=`, (*hostList).agents},
-		{`(?m)^\s*\[[^\[\]\s]+\]\s*(#.*)?$|^\s+(hosts|children):\s*(\{|#|$)|^all:|\bansible_\w+\s*[:=]`, (*hostList).inventory},
+		{`(?m)^\s*\[[^\[\]\s]+\]\s*(#.*)?$|^\s+(hosts|children):\s*(\{|#|$)|^all:|\bansible_\w+\s*[:=]`,
+			(*hostList).inventory},
 		{`(?m)^[\w.-]+:(\s|$)`, (*hostList).yaml},
 		{``, (*hostList).names},
 	} {
@@ -210,7 +211,8 @@ func (l *hostList) add(where, address string, gpus int) {
 		}
 	}
 	if !l.has(name) && len(l.hosts) < inventory.MaxHosts {
-		l.hosts = append(l.hosts, inventory.Entry{Name: name, Address: address, GPUs: max(0, min(gpus, snapshot.MaxGPUs))})
+		l.hosts = append(l.hosts,
+			inventory.Entry{Name: name, Address: address, GPUs: max(0, min(gpus, snapshot.MaxGPUs))})
 	}
 }
 
@@ -313,7 +315,8 @@ func (l *hostList) nodes(text []byte) error {
 // config is the hosts as a part of gpuboard.yml.
 func (l *hostList) config(from string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n# Hosts, from %s. More can be said of each:\n#    title: Vision box\n#    group: rack 4\n#    owner: vision\n#    note: no overnight jobs\n", snapshot.Text(from, 80))
+	fmt.Fprintf(&b,
+		"\n# Hosts, from %s. More can be said of each:\n#    title: Vision box\n#    group: rack 4\n#    owner: vision\n#    note: no overnight jobs\n", snapshot.Text(from, 80))
 	if len(l.hosts) == 0 {
 		b.WriteString("#")
 	}
@@ -331,7 +334,8 @@ func (l *hostList) config(from string) string {
 		}
 	}
 	for _, address := range l.unnamed {
-		fmt.Fprintf(&b, "# What does this node call itself (hostname -s)?\n#  - name: NAME\n#    address: %s\n", address)
+		fmt.Fprintf(&b, "# What does this node call itself (hostname -s)?\n#  - name: NAME\n#    address: %s\n",
+			address)
 	}
 	if len(l.shortNames) == 0 {
 		return b.String() + builtIn("sample/short_names.yml")

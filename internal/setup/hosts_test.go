@@ -42,21 +42,34 @@ func TestHostsOfAnotherBoard(t *testing.T) {
 		refused    int
 		compat     string
 	}{
-		{"hosts.txt", "gpu01\n# an old one\n192.168.0.2\n\nhttp://gpu02.lab.example:8043/\nGPU03.lab.example  # of the lab\ngpu01\n../etc\ngpu03.other.example\n192.168.0.2\n",
-			[]inventory.Entry{{Name: "gpu01"}, {Name: "gpu02", Address: "gpu02.lab.example"}, {Name: "gpu03", Address: "gpu03.lab.example"}, {Name: "gpu03.other.example"}}, []string{"192.168.0.2"}, 1, ""},
-		{"hosts.json", `{"gpu01": "gpu01.lab.example", "gpu02": "gpu02"}`, []inventory.Entry{{Name: "gpu01", Address: "gpu01.lab.example"}, {Name: "gpu02"}}, nil, 0, ""},
-		{"states", `{"gpu01": {"data": [{"gpu_data": {"gpu:0": {}}}, {"gpu_data": {"gpu:0": {}, "gpu:1": {}}}], "ip_address": "10.0.0.1"}, "gpu_02": {"data": []}}`,
+		{"hosts.txt",
+			"gpu01\n# an old one\n192.168.0.2\n\nhttp://gpu02.lab.example:8043/\nGPU03.lab.example  # of the lab\ngpu01\n../etc\ngpu03.other.example\n192.168.0.2\n",
+			[]inventory.Entry{{Name: "gpu01"}, {Name: "gpu02", Address: "gpu02.lab.example"},
+				{Name: "gpu03", Address: "gpu03.lab.example"}, {Name: "gpu03.other.example"}}, []string{"192.168.0.2"},
+			1, ""},
+		{"hosts.json", `{"gpu01": "gpu01.lab.example", "gpu02": "gpu02"}`,
+			[]inventory.Entry{{Name: "gpu01", Address: "gpu01.lab.example"}, {Name: "gpu02"}}, nil, 0, ""},
+		{"states",
+			`{"gpu01": {"data": [{"gpu_data": {"gpu:0": {}}}, {"gpu_data": {"gpu:0": {}, "gpu:1": {}}}], "ip_address": "10.0.0.1"}, "gpu_02": {"data": []}}`,
 			[]inventory.Entry{{Name: "gpu01", Address: "10.0.0.1", GPUs: 2}}, nil, 1, "vesta"},
-		{"get-status", `{"Nodes": [{"hostname": "gpu01", "ips": [["eno1", "10.0.0.1"]], "gpus": [{}, {}, {}]}, {"hostname": "gpu02", "status": false, "gpus": []}]}`,
-			[]inventory.Entry{{Name: "gpu01", Address: "10.0.0.1", GPUs: 3}, {Name: "gpu02"}}, nil, 0, "gpu-cluster-monitor"},
-		{"cluster_status", `[{"hostname": "gpu01", "gpus": [{}]}, {"hostname": "10.0.0.9", "error": "Connection timeout"}]`,
+		{"get-status",
+			`{"Nodes": [{"hostname": "gpu01", "ips": [["eno1", "10.0.0.1"]], "gpus": [{}, {}, {}]}, {"hostname": "gpu02", "status": false, "gpus": []}]}`,
+			[]inventory.Entry{{Name: "gpu01", Address: "10.0.0.1", GPUs: 3}, {Name: "gpu02"}}, nil, 0,
+			"gpu-cluster-monitor"},
+		{"cluster_status",
+			`[{"hostname": "gpu01", "gpus": [{}]}, {"hostname": "10.0.0.9", "error": "Connection timeout"}]`,
 			[]inventory.Entry{{Name: "gpu01", GPUs: 1}}, []string{"10.0.0.9"}, 0, "nvgpu"},
-		{"config.yml", "# ours\nweb_port: 8042\nrpc_timeout: 2\nhosts:\n  - gpu01\n  - gpu02.lab.example # new\n  - 10.0.0.3\n",
-			[]inventory.Entry{{Name: "gpu01"}, {Name: "gpu02", Address: "gpu02.lab.example"}}, []string{"10.0.0.3"}, 0, ""},
-		{"config.yml of another editor", "hosts:   # all\r\n\r\n- \"gpu01\"\r\n# - gpu02\r\n- 'gpu03'\r\n- {name: gpu04}\r\nweb_port: 1\r\n  - gpu05\r\n",
+		{"config.yml",
+			"# ours\nweb_port: 8042\nrpc_timeout: 2\nhosts:\n  - gpu01\n  - gpu02.lab.example # new\n  - 10.0.0.3\n",
+			[]inventory.Entry{{Name: "gpu01"}, {Name: "gpu02", Address: "gpu02.lab.example"}}, []string{"10.0.0.3"}, 0,
+			""},
+		{"config.yml of another editor",
+			"hosts:   # all\r\n\r\n- \"gpu01\"\r\n# - gpu02\r\n- 'gpu03'\r\n- {name: gpu04}\r\nweb_port: 1\r\n  - gpu05\r\n",
 			[]inventory.Entry{{Name: "gpu01"}, {Name: "gpu03"}}, nil, 1, ""},
-		{"config.yml in one line", "hosts: [gpu01, gpu02]\n", []inventory.Entry{{Name: "gpu01"}, {Name: "gpu02"}}, nil, 0, ""},
-		{"nvgpu_master.cfg", "AGENTS = [\n  'self', # node01\n  'http://node02:1080',\n  # 'http://node03:1080', ] is away\n  \"http://10.0.0.4:1080\",\n]\n",
+		{"config.yml in one line", "hosts: [gpu01, gpu02]\n", []inventory.Entry{{Name: "gpu01"}, {Name: "gpu02"}}, nil,
+			0, ""},
+		{"nvgpu_master.cfg",
+			"AGENTS = [\n  'self', # node01\n  'http://node02:1080',\n  # 'http://node03:1080', ] is away\n  \"http://10.0.0.4:1080\",\n]\n",
 			[]inventory.Entry{{Name: "node02"}}, []string{"10.0.0.4"}, 1, "nvgpu"},
 	} {
 		o, err := olderOf(t, c.text)
@@ -64,7 +77,8 @@ func TestHostsOfAnotherBoard(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if !slices.Equal(o.hosts, c.hosts) || !slices.Equal(o.unnamed, c.unnamed) || len(o.refused) != c.refused || o.compat != c.compat {
+		if !slices.Equal(o.hosts, c.hosts) || !slices.Equal(o.unnamed, c.unnamed) || len(o.refused) != c.refused ||
+			o.compat != c.compat {
 			t.Errorf("%s: %+v", c.name, o)
 		}
 	}
@@ -74,12 +88,14 @@ func TestHostsOfAnotherBoard(t *testing.T) {
 func TestSettingsOfAnotherBoard(t *testing.T) {
 	const path = ":8500/v1/catalog/service/"
 	for text, want := range map[string]map[string]string{
-		"hosts: [a]\nweb_port: 8042 # ours\n":                               {"listen": "127.0.0.1:8042"},
-		"hosts: [a]\nweb_port: 80420000\n":                                  {},
-		"hosts: [a]\nrpc:\n  web_port: 8042\n":                              {},
-		`{"CONSUL_SERVICE_URI": "http://localhost` + path + `gpu-servers"}`: {"consul.enabled": "true", "consul.service": "gpu-servers"},
+		"hosts: [a]\nweb_port: 8042 # ours\n":  {"listen": "127.0.0.1:8042"},
+		"hosts: [a]\nweb_port: 80420000\n":     {},
+		"hosts: [a]\nrpc:\n  web_port: 8042\n": {},
+		`{"CONSUL_SERVICE_URI": "http://localhost` + path +
+			`gpu-servers"}`: {"consul.enabled": "true", "consul.service": "gpu-servers"},
 		`{"CONSUL_SERVICE_URI": "https://consul.lab.example:8501/v1/health/service/gpu?dc=paris&dc=lyon&tag=cuda&token=s3cret"}`: {
-			"consul.enabled": "true", "consul.service": "gpu", "consul.datacenters": "paris, lyon", "consul.tags": "cuda", "": "https://consul.lab.example:8501"},
+			"consul.enabled": "true", "consul.service": "gpu", "consul.datacenters": "paris, lyon",
+			"consul.tags": "cuda", "": "https://consul.lab.example:8501"},
 	} {
 		l, err := olderOf(t, text)
 		if err != nil {
@@ -93,7 +109,8 @@ func TestSettingsOfAnotherBoard(t *testing.T) {
 			t.Errorf("%s: %v", text, l.settings)
 		}
 	}
-	for _, uri := range []string{"", "http://localhost:8500/v1/catalog/nodes", "localhost" + path + "gpu", "http://a;b" + path + "gpu", "http://localhost" + path + "a/b", `http://%zz`} {
+	for _, uri := range []string{"", "http://localhost:8500/v1/catalog/nodes", "localhost" + path + "gpu",
+		"http://a;b" + path + "gpu", "http://localhost" + path + "a/b", `http://%zz`} {
 		if l, err := olderOf(t, `{"CONSUL_SERVICE_URI": "`+uri+`"}`); err == nil {
 			t.Errorf("%s: %+v", uri, l)
 		}
@@ -104,7 +121,8 @@ func TestSettingsOfAnotherBoard(t *testing.T) {
 func TestHostileListsCostLittle(t *testing.T) {
 	aliases := "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nhosts: [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n"
 	for _, text := range []string{
-		"hosts: " + strings.Repeat("[", 10_000), "hosts:\n" + strings.Repeat("  - [", 5_000), "hosts: " + strings.Repeat("{a: ", 5_000),
+		"hosts: " + strings.Repeat("[", 10_000), "hosts:\n" + strings.Repeat("  - [", 5_000),
+		"hosts: " + strings.Repeat("{a: ", 5_000),
 		strings.Repeat("# nothing\n", 2_000) + aliases,
 	} {
 		path := filepath.Join(t.TempDir(), "list")
@@ -127,24 +145,29 @@ func TestHostileListsCostLittle(t *testing.T) {
 func TestInventoriesThatAreRefused(t *testing.T) {
 	const refused = "is an Ansible inventory"
 	for text, want := range map[string][2]string{
-		"[lab]\ngpu01\n[web]\nserver\n":                                    {refused, " all --list-hosts | sed 1d > names.txt && gpuboard init web board --from names.txt"},
-		"[web]\nserver\n\n[rpcservers]\ngpu01 ansible_host=10.0.0.1\n":     {refused, " rpcservers --list-hosts | sed 1d > names.txt"},
-		"[gpunodes]  # all of them\ngpu[01:16]\n":                          {refused, " gpunodes --list-hosts | sed 1d"},
+		"[lab]\ngpu01\n[web]\nserver\n": {refused,
+			" all --list-hosts | sed 1d > names.txt && gpuboard init web board --from names.txt"},
+		"[web]\nserver\n\n[rpcservers]\ngpu01 ansible_host=10.0.0.1\n": {refused,
+			" rpcservers --list-hosts | sed 1d > names.txt"},
+		"[gpunodes]  # all of them\ngpu[01:16]\n": {refused,
+			" gpunodes --list-hosts | sed 1d"},
 		"all:\n  children:\n    gpunodes:\n      hosts:\n        gpu01:\n": {refused, " gpunodes --list-hosts"},
 		"a:\n  hosts: {gpu01: {ansible_host: 10.0.0.1}}\n":                 {refused, " all --list-hosts"},
-		"version: '3'\nservices:\n  web:\n    image: nginx\n":              {"names no host", "config.yml, nvgpu_master.cfg"},
-		"all: {hosts: {gpu01: {}, gpu02: {}}}\n":                           {refused, " all --list-hosts"},
-		"gpu01 ansible_host=10.0.0.1\n":                                    {refused, " all --list-hosts"},
-		`{"_meta": {"hostvars": {}}, "all": {"children": ["gpunodes"]}}`:   {refused, " gpunodes --list-hosts"},
-		"AGENTS = ['self']\n":                                              {"names no host; left out: self, the machine of the master", ""},
-		"gpu 01\n":                                                         {"names no host; left out: gpu 01: one name on a line", ""},
+		"version: '3'\nservices:\n  web:\n    image: nginx\n": {"names no host",
+			"config.yml, nvgpu_master.cfg"},
+		"all: {hosts: {gpu01: {}, gpu02: {}}}\n":                         {refused, " all --list-hosts"},
+		"gpu01 ansible_host=10.0.0.1\n":                                  {refused, " all --list-hosts"},
+		`{"_meta": {"hostvars": {}}, "all": {"children": ["gpunodes"]}}`: {refused, " gpunodes --list-hosts"},
+		"AGENTS = ['self']\n":                                            {"names no host; left out: self, the machine of the master", ""},
+		"gpu 01\n":                                                       {"names no host; left out: gpu 01: one name on a line", ""},
 	} {
 		l, err := olderOf(t, text)
 		if err == nil {
 			t.Errorf("%q: %+v", text, l)
 			continue
 		}
-		if e := failure.Explain(err); !strings.Contains(err.Error(), want[0]) || !strings.Contains(e.Hint, want[1]) || e.Exit != failure.ExitUsage {
+		if e := failure.Explain(err); !strings.Contains(err.Error(), want[0]) || !strings.Contains(e.Hint, want[1]) ||
+			e.Exit != failure.ExitUsage {
 			t.Errorf("%q: %v, hint %s", text, err, e.Hint)
 		}
 	}
@@ -154,9 +177,11 @@ func TestInventoriesThatAreRefused(t *testing.T) {
 // made of it can be read, and holds those hosts and no other setting.
 func FuzzHostsOfAnotherBoard(f *testing.F) {
 	for _, seed := range []string{
-		"hosts: [a, b]\n", "[lab]\na ansible_host=x\n", "all:\n  hosts:\n    a: {ansible_host: x}\n", "AGENTS = ['http://a:1']", "<?php $HOSTS = ['a' => 'b']; $SHORT_GPU_NAMES = ['c: d' => '#'];",
+		"hosts: [a, b]\n", "[lab]\na ansible_host=x\n", "all:\n  hosts:\n    a: {ansible_host: x}\n",
+		"AGENTS = ['http://a:1']", "<?php $HOSTS = ['a' => 'b']; $SHORT_GPU_NAMES = ['c: d' => '#'];",
 		"gpu01\n10.0.0.1\n", "http://gpu02.lab.example:8043/\n",
-		`{"a": "b"}`, `{"Nodes": [{"hostname": "a", "ips": [["x", "y"]]}]}`, `[{"hostname": "a\n  - name: b", "gpus": [1]}]`, `{"a": {"ip_address": "x: y\n"}}`,
+		`{"a": "b"}`, `{"Nodes": [{"hostname": "a", "ips": [["x", "y"]]}]}`,
+		`[{"hostname": "a\n  - name: b", "gpus": [1]}]`, `{"a": {"ip_address": "x: y\n"}}`,
 	} {
 		f.Add(seed)
 	}

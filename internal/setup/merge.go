@@ -30,7 +30,8 @@ func (in *installation) mergeConfig() (added []string, err error) {
 		return nil, err
 	}
 	if in.From != "" {
-		return nil, failure.Usage("move it away, or fill another directory and copy its hosts:", "%s is there already, and --from does not change it", path)
+		return nil, failure.Usage("move it away, or fill another directory and copy its hosts:",
+			"%s is there already, and --from does not change it", path)
 	}
 	asked := maps.Clone(in.asked)
 	if in.To != "" && !there.Given("to") { // nothing was pushed, so no other key is in use
@@ -49,7 +50,8 @@ func (in *installation) mergeConfig() (added []string, err error) {
 			in.settings[name] = value
 			delete(asked, name)
 		default:
-			return nil, failure.Usage("change that line, or give another directory", "%s: %s is %s, and not %s", there.Origin(name), name, value, asked[name])
+			return nil, failure.Usage("change that line, or give another directory", "%s: %s is %s, and not %s",
+				there.Origin(name), name, value, asked[name])
 		}
 	}
 	if len(asked) == 0 {
@@ -72,7 +74,8 @@ func (in *installation) mergeConfig() (added []string, err error) {
 		merged = strings.TrimRight(merged, "\n") + "\n" + line + "\n"
 	}
 	if err := config.Check(path, []byte(merged)); err != nil {
-		return nil, failure.Usage("add to "+path+": "+strings.Join(added, ", "), "the configuration does not take what was asked for: %w", err)
+		return nil, failure.Usage("add to "+path+": "+strings.Join(added, ", "),
+			"the configuration does not take what was asked for: %w", err)
 	}
 	if _, err := atomicfile.Write(path, []byte(merged), info.Mode().Perm()); err != nil {
 		return nil, fmt.Errorf("writing the configuration: %w", err)

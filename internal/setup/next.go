@@ -19,15 +19,18 @@ func (in *installation) next() string {
 	}
 	giveAway := func(names ...string) {
 		if in.root {
-			commands := []string{fmt.Sprintf("id %s >/dev/null 2>&1 || useradd -r -d %s -s /usr/sbin/nologin %[1]s", in.User, in.Dir)}
+			commands := []string{fmt.Sprintf("id %s >/dev/null 2>&1 || useradd -r -d %s -s /usr/sbin/nologin %[1]s",
+				in.User, in.Dir)}
 			if in.inMemory() { // its directory has to be made again at every start of the machine
 				const installed = "/etc/tmpfiles.d/gpuboard-site.conf"
-				commands = append(commands, "cp "+in.path(siteTmpfiles)+" "+installed, "systemd-tmpfiles --create "+installed)
+				commands = append(commands, "cp "+in.path(siteTmpfiles)+" "+installed,
+					"systemd-tmpfiles --create "+installed)
 			}
 			if site := in.settings["site"]; in.Side == Web && !in.inMemory() && site != in.path("site") {
 				commands = append(commands, "mkdir -p "+shell.Quote(site))
 			}
-			step("the account that runs it, and its files", append(commands, fmt.Sprintf("chown -R %s:%s %s", in.User, in.Group, strings.Join(names, " ")))...)
+			step("the account that runs it, and its files",
+				append(commands, fmt.Sprintf("chown -R %s:%s %s", in.User, in.Group, strings.Join(names, " ")))...)
 		}
 	}
 	if in.Side == Node {
@@ -62,8 +65,10 @@ func (in *installation) nextOnNode(step func(string, ...string), own func(...str
 		step("where to push: set to: in", in.path(configFile))
 	}
 	key := in.settings["identity"]
-	step("a key for this node; its public half goes to the web host", "ssh-keygen -q -t ed25519 -N '' -C "+in.Host+" -f "+key)
-	step("the web host's key; compare it with what the web host itself says", "ssh-keyscan "+port+server+" >> "+in.settings["known_hosts"])
+	step("a key for this node; its public half goes to the web host",
+		"ssh-keygen -q -t ed25519 -N '' -C "+in.Host+" -f "+key)
+	step("the web host's key; compare it with what the web host itself says",
+		"ssh-keyscan "+port+server+" >> "+in.settings["known_hosts"])
 	if in.byPackage() { // its unit makes the spool
 		step("the account that runs it", fmt.Sprintf("chown %s: %s", in.User, key))
 	} else {
@@ -89,8 +94,10 @@ func (in *installation) nextOnWebHost(step func(string, ...string), own func(...
 	if in.root {
 		receive = append([]string{fmt.Sprintf("chown %s: %s", in.User, in.path("data/drop"))}, receive...)
 	}
-	step("access for the nodes: through sshd, "+in.path("setup/sshd/gpuboard.conf")+" says how; or, better above 50 nodes, "+
-		"put each node's public key into "+in.path("state/keys")+" as HOST.pub, and",
+	step(
+		"access for the nodes: through sshd, "+in.path("setup/sshd/gpuboard.conf")+
+			" says how; or, better above 50 nodes, "+
+			"put each node's public key into "+in.path("state/keys")+" as HOST.pub, and",
 		receive...)
 	step("a web server: "+in.path("setup/nginx")+", or the built-in one", in.run(in.serve())+" &")
 }
@@ -111,7 +118,8 @@ func (in *installation) nextForMembers(step func(string, ...string)) {
 		if home := hiddenHome(in.Dir); home != "" {
 			commands = append(commands, "chmod o+x "+home)
 		}
-		step("members: a group that you share may book with the command that the pages show; the last line is for their profiles",
+		step(
+			"members: a group that you share may book with the command that the pages show; the last line is for their profiles",
 			append(commands, export)...)
 		return
 	}
@@ -119,7 +127,8 @@ func (in *installation) nextForMembers(step func(string, ...string)) {
 	switch _, err := os.Lstat(usualConfig); {
 	case in.path(configFile) == usualConfig:
 	case err != nil:
-		commands = append(commands, fmt.Sprintf("mkdir -p %s && ln -s %s %s", path.Dir(usualConfig), in.path(configFile), usualConfig))
+		commands = append(commands,
+			fmt.Sprintf("mkdir -p %s && ln -s %s %s", path.Dir(usualConfig), in.path(configFile), usualConfig))
 	default: // of a node, or of another board
 		commands = append(commands, export+"    # in their profiles")
 	}

@@ -32,7 +32,8 @@ func (l *hostList) php(text []byte) error {
 		}
 		return regexp.MustCompile(`["']([^"'\n]+)["']\s*=>\s*["']([^"'\n]*)["']`).FindAllSubmatch(list[1], -1)
 	}
-	zone := regexp.MustCompile(`(?m)^[^/#\n]*?(?:date_default_timezone_set\s*\(\s*|ini_set\s*\(\s*["']date\.timezone["']\s*,\s*)["']([^"'\n]+)["']`)
+	zone := regexp.MustCompile(
+		`(?m)^[^/#\n]*?(?:date_default_timezone_set\s*\(\s*|ini_set\s*\(\s*["']date\.timezone["']\s*,\s*)["']([^"'\n]+)["']`)
 	l.titles, l.shortNames = map[string]string{}, map[string]string{}
 	for _, p := range pairs("HOSTS") {
 		before := len(l.hosts)
@@ -42,7 +43,8 @@ func (l *hostList) php(text []byte) error {
 		}
 	}
 	for _, p := range pairs("SHORT_GPU_NAMES") {
-		l.shortNames[snapshot.Text(string(p[1]), snapshot.MaxNameBytes)] = snapshot.Text(string(p[2]), snapshot.MaxNameBytes)
+		l.shortNames[snapshot.Text(string(p[1]), snapshot.MaxNameBytes)] = snapshot.Text(string(p[2]),
+			snapshot.MaxNameBytes)
 	}
 	l.zone, l.zoneFrom = "UTC", "it sets none, which is PHP's UTC unless date.timezone in php.ini says otherwise"
 	if m := zone.FindSubmatch(text); m != nil {

@@ -78,7 +78,8 @@ func Init(o Options) error {
 	directories["."] = 0o755 // first, so that it does not take the mode of what lies in it
 	for _, dir := range slices.Sorted(maps.Keys(directories)) {
 		if err := os.MkdirAll(filepath.Join(in.Dir, dir), directories[dir]); err != nil {
-			return failure.Usage("choose a directory of your own: gpuboard init "+in.Side+" DIR", "making a directory: %w", err)
+			return failure.Usage("choose a directory of your own: gpuboard init "+in.Side+" DIR",
+				"making a directory: %w", err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -106,21 +107,27 @@ func newInstallation(o Options) (*installation, error) {
 	// Crontabs, units and ssh each quote in a way of their own.
 	for _, p := range []string{in.Dir, in.Program} {
 		if shell.Quote(p) != p || strings.Contains(p, ",") {
-			return nil, failure.Usage("use a path of letters, digits and -_./+@:", "%s has characters that not every file can contain", p)
+			return nil, failure.Usage("use a path of letters, digits and -_./+@:",
+				"%s has characters that not every file can contain", p)
 		}
 	}
 	if home := hiddenHome(in.Dir); in.root && home != "" {
-		return nil, failure.Usage(shell.Join("gpuboard", "init", in.Side, map[string]string{Node: "/etc/gpuboard", Web: "/srv/gpuboard"}[in.Side]), "the account %s, which is to run gpuboard, cannot read anything below %s", in.User, home)
+		return nil, failure.Usage(
+			shell.Join("gpuboard", "init", in.Side,
+				map[string]string{Node: "/etc/gpuboard", Web: "/srv/gpuboard"}[in.Side]),
+			"the account %s, which is to run gpuboard, cannot read anything below %s", in.User, home)
 	}
 	if home := hiddenHome(in.Program); in.root && home != "" {
-		return nil, failure.Usage("install -m 755 "+in.Program+" /usr/local/bin/ && hash -r", "the account %s, which is to run gpuboard, cannot read anything below %s", in.User, home)
+		return nil, failure.Usage("install -m 755 "+in.Program+" /usr/local/bin/ && hash -r",
+			"the account %s, which is to run gpuboard, cannot read anything below %s", in.User, home)
 	}
 	machine := "machine"
 	switch o.Side {
 	case Node:
 		machine = "node"
 		if o.From != "" {
-			return nil, failure.Usage("gpuboard init web DIR --from FILE", "a node has no list of hosts: --from is for the web host")
+			return nil, failure.Usage("gpuboard init web DIR --from FILE",
+				"a node has no list of hosts: --from is for the web host")
 		}
 		in.Host = cmp.Or(in.Host, config.ShortHostname())
 		if o.To != "" {
@@ -209,7 +216,8 @@ func (in *installation) write(name, content string) error {
 // decided are the settings that this machine and the flags decide.
 func (in *installation) decided() map[string]string {
 	if in.Side == Node {
-		set := map[string]string{"host": in.Host, "spool": in.path("spool"), "identity": in.path("id_ed25519"), "known_hosts": in.path("known_hosts")}
+		set := map[string]string{"host": in.Host, "spool": in.path("spool"), "identity": in.path("id_ed25519"),
+			"known_hosts": in.path("known_hosts")}
 		maps.Copy(set, in.asked)
 		return set
 	}
@@ -277,21 +285,27 @@ func (in *installation) sayImported() {
 	}
 	fmt.Fprintf(in.Out, "\nHosts from %s: %d\n", in.From, len(l.hosts))
 	if len(l.unnamed) > 0 {
-		fmt.Fprintf(in.Out, "%d addresses without a name: say what those nodes call themselves, at the end of %s\n", len(l.unnamed), in.path(configFile))
+		fmt.Fprintf(in.Out, "%d addresses without a name: say what those nodes call themselves, at the end of %s\n",
+			len(l.unnamed), in.path(configFile))
 	}
 	if service := l.settings["consul.service"]; service != "" {
-		fmt.Fprintf(in.Out, "the old page asks Consul for the hosts of service %s, and so does this one: consul in %s\n",
+		fmt.Fprintf(in.Out,
+			"the old page asks Consul for the hosts of service %s, and so does this one: consul in %s\n",
 			service, in.path(configFile))
 	}
 	if l.zone != "" {
-		fmt.Fprintf(in.Out, "the old page reads the times of bookings in %s (%s), and so does this one: booking.timezone in %s\n", l.zone, l.zoneFrom, in.path(configFile))
+		fmt.Fprintf(in.Out,
+			"the old page reads the times of bookings in %s (%s), and so does this one: booking.timezone in %s\n",
+			l.zone, l.zoneFrom, in.path(configFile))
 	}
 	if l.data != "" {
-		fmt.Fprintf(in.Out, "the old page's data is read in %s; bookings are in %s, and who books must be able to write there\n",
+		fmt.Fprintf(in.Out,
+			"the old page's data is read in %s; bookings are in %s, and who books must be able to write there\n",
 			l.data, cmp.Or(in.settings["comments"], in.path(usualComments)))
 	}
 	if l.zone != "" {
-		fmt.Fprintln(in.Out, "as long as people look at the old page: it shows one booking for a GPU, by its number, from now on; not bookings that begin later, of a whole host (*) or by UUID")
+		fmt.Fprintln(in.Out,
+			"as long as people look at the old page: it shows one booking for a GPU, by its number, from now on; not bookings that begin later, of a whole host (*) or by UUID")
 	}
 	for _, reason := range l.refused {
 		fmt.Fprintf(in.Out, "left out: %s\n", reason)

@@ -46,12 +46,14 @@ func write(t *testing.T, content string, parts ...string) {
 // place; what root sets up is tried as another account by the program's own tests.
 func TestInitForOneUser(t *testing.T) {
 	dir := t.TempDir()
-	said, err := initialise(t, Options{Side: Web, Dir: dir, Host: "gpus.example.org", User: "eva", Group: "eva", Systemd: true})
+	said, err := initialise(t,
+		Options{Side: Web, Dir: dir, Host: "gpus.example.org", User: "eva", Group: "eva", Systemd: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	config := read(t, dir, configFile)
-	if read(t, dir, usualComments) != builtIn("sample/comments.json") || strings.Contains(config, "\ncomments:") || !strings.Contains(config, "\nsite: "+dir+"/site\n") {
+	if read(t, dir, usualComments) != builtIn("sample/comments.json") || strings.Contains(config, "\ncomments:") ||
+		!strings.Contains(config, "\nsite: "+dir+"/site\n") {
 		t.Errorf("bookings or site lie elsewhere:\n%s", config)
 	}
 	for _, word := range []string{"chown", "runuser", "tmpfiles", "crontab -u"} {
@@ -59,7 +61,8 @@ func TestInitForOneUser(t *testing.T) {
 			t.Errorf("without root it tells to type %s:\n%s", word, said)
 		}
 	}
-	if unit := read(t, dir, "setup/systemd/gpuboard-watch.service"); !strings.Contains(unit, "User=eva\n") || strings.Contains(unit, "RuntimeDirectory") {
+	if unit := read(t, dir, "setup/systemd/gpuboard-watch.service"); !strings.Contains(unit, "User=eva\n") ||
+		strings.Contains(unit, "RuntimeDirectory") {
 		t.Errorf("the unit is\n%s", unit)
 	}
 }
@@ -87,12 +90,15 @@ func TestInitPutsTheSiteOnTmpfs(t *testing.T) {
 		t.Error("a second directory for the site was made")
 	}
 	for _, name := range []string{"generate", "watch", "serve", "receive"} {
-		if unit := read(t, dir, "setup/systemd/gpuboard-"+name+".service"); !strings.Contains(unit, "\nMemoryMax=1G\n") {
+		if unit := read(t, dir, "setup/systemd/gpuboard-"+name+".service"); !strings.Contains(unit,
+			"\nMemoryMax=1G\n") {
 			t.Errorf("gpuboard-%s may take all memory of the machine", name)
 		}
 	}
 	// Each step makes what the next one needs, and none leaves a file of root's behind.
-	order := []string{"useradd", "systemd-tmpfiles --create", "chown -R gpuboard:gpuboard", "runuser -u gpuboard -- /usr/bin/gpuboard generate", "crontab -u gpuboard -", "runuser -u gpuboard -- /usr/bin/gpuboard doctor"}
+	order := []string{"useradd", "systemd-tmpfiles --create", "chown -R gpuboard:gpuboard",
+		"runuser -u gpuboard -- /usr/bin/gpuboard generate", "crontab -u gpuboard -",
+		"runuser -u gpuboard -- /usr/bin/gpuboard doctor"}
 	rest := said
 	for _, step := range order {
 		_, after, found := strings.Cut(rest, step)
@@ -128,11 +134,13 @@ func TestFlagsReachAnExistingConfiguration(t *testing.T) {
 		{"commented out", "# ours\n#to: ''\nidentity: /etc/gpuboard/id\n",
 			"# ours\nto: " + to + "\nidentity: /etc/gpuboard/id\nhost: gpu01\nknown_hosts: DIR/known_hosts\n", ""},
 		{"the same", "host: gpu01\nto: " + to + "\n", "host: gpu01\nto: " + to + "\n", ""},
-		{"no line end", "lab: ours", "lab: ours\nhost: gpu01\nidentity: DIR/id_ed25519\nknown_hosts: DIR/known_hosts\nto: " + to + "\n", ""},
+		{"no line end", "lab: ours",
+			"lab: ours\nhost: gpu01\nidentity: DIR/id_ed25519\nknown_hosts: DIR/known_hosts\nto: " + to + "\n", ""},
 		{"another drop", "to: sftp://other/in\n", "", "gpuboard.yml:1: to is sftp://other/in, and not " + to},
 		{"another name", "host: gpu02\n", "", "gpuboard.yml:1: host is gpu02, and not gpu01"},
 		{"no mapping to add to", "{lab: ours}\n", "", "does not take what was asked for"},
-		{"nothing asked of it", "every: 1m\n", "every: 1m\nhost: gpu01\nidentity: DIR/id_ed25519\nknown_hosts: DIR/known_hosts\nto: " + to + "\n", ""},
+		{"nothing asked of it", "every: 1m\n",
+			"every: 1m\nhost: gpu01\nidentity: DIR/id_ed25519\nknown_hosts: DIR/known_hosts\nto: " + to + "\n", ""},
 		{"broken", "host: [\n", "", "gpuboard.yml:1:"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -141,7 +149,8 @@ func TestFlagsReachAnExistingConfiguration(t *testing.T) {
 			said, err := initialise(t, Options{Side: Node, Dir: dir, Host: "gpu01", To: to})
 			after := strings.ReplaceAll(read(t, dir, configFile), dir, "DIR")
 			if c.refused != "" {
-				if err == nil || !strings.Contains(err.Error(), c.refused) || failure.Explain(err).Exit != failure.ExitUsage {
+				if err == nil || !strings.Contains(err.Error(), c.refused) ||
+					failure.Explain(err).Exit != failure.ExitUsage {
 					t.Errorf("error is %v", err)
 				}
 				if after != c.before {
@@ -156,7 +165,8 @@ func TestFlagsReachAnExistingConfiguration(t *testing.T) {
 			if err != nil || after != c.after {
 				t.Fatalf("%v\n%s\nwant\n%s", err, after, c.after)
 			}
-			if added := strings.Count(said, "added  "); added != strings.Count(c.after, "\n")-strings.Count(strings.TrimSuffix(c.before, "\n"), "\n")-1+strings.Count(c.before, "#to") {
+			if added := strings.Count(said, "added  "); added != strings.Count(c.after,
+				"\n")-strings.Count(strings.TrimSuffix(c.before, "\n"), "\n")-1+strings.Count(c.before, "#to") {
 				t.Errorf("it speaks of %d lines:\n%s", added, said)
 			}
 		})
@@ -167,7 +177,9 @@ func TestImportDoesNotChangeAConfiguration(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "lab: ours\n", dir, configFile)
 	write(t, "gpu01\n", dir, "hosts.txt")
-	if _, err := initialise(t, Options{Side: Web, Dir: dir, Host: "web", From: filepath.Join(dir, "hosts.txt")}); err == nil || !strings.Contains(err.Error(), "--from") {
+	if _, err := initialise(t,
+		Options{Side: Web, Dir: dir, Host: "web", From: filepath.Join(dir, "hosts.txt")}); err == nil ||
+		!strings.Contains(err.Error(), "--from") {
 		t.Errorf("error is %v", err)
 	}
 }
@@ -184,12 +196,14 @@ func TestImportOfConsul(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o, err := cfg.Consul(); err != nil || !cfg.AsksConsul() || o.Service != "gpu-servers" || !slices.Equal(o.Tags, []string{"cuda"}) || len(cfg.Hosts) != 0 {
+	if o, err := cfg.Consul(); err != nil || !cfg.AsksConsul() || o.Service != "gpu-servers" ||
+		!slices.Equal(o.Tags, []string{"cuda"}) || len(cfg.Hosts) != 0 {
 		t.Errorf("the configuration asks for %+v, %v", o, err)
 	}
 	const variable = "CONSUL_HTTP_ADDR=http://consul.lab.example:8500"
 	for name, want := range map[string]string{
-		said: "env " + variable + " /usr/bin/gpuboard generate -v", read(t, dir, "setup/cron"): "\n" + variable + "\n* * * * *",
+		said:                       "env " + variable + " /usr/bin/gpuboard generate -v",
+		read(t, dir, "setup/cron"): "\n" + variable + "\n* * * * *",
 		read(t, dir, "setup/systemd/gpuboard-watch.service"): "\nEnvironment=" + variable + "\n",
 	} {
 		if !strings.Contains(name, want) {
@@ -209,8 +223,10 @@ func TestImportedPort(t *testing.T) {
 	if cfg, err := readConfig(filepath.Join(dir, configFile)); err != nil || cfg.String("listen") != "127.0.0.1:8042" {
 		t.Errorf("it listens at %s, %v", cfg.String("listen"), err)
 	}
-	for what, text := range map[string]string{"the crontab": read(t, dir, "setup/cron"), "the unit": read(t, dir, "setup/systemd/gpuboard-serve.service"), "init": said} {
-		if !strings.Contains(text, "gpuboard serve") || strings.Count(text, "serve --listen") != strings.Count(text, "serve --listen 127.0.0.1:8042") {
+	for what, text := range map[string]string{"the crontab": read(t, dir, "setup/cron"),
+		"the unit": read(t, dir, "setup/systemd/gpuboard-serve.service"), "init": said} {
+		if !strings.Contains(text, "gpuboard serve") ||
+			strings.Count(text, "serve --listen") != strings.Count(text, "serve --listen 127.0.0.1:8042") {
 			t.Errorf("%s names another address:\n%s", what, text)
 		}
 	}
@@ -218,10 +234,12 @@ func TestImportedPort(t *testing.T) {
 
 // TestInitWritesTheZone: that of TZ, where it has a name.
 func TestInitWritesTheZone(t *testing.T) {
-	for tz, want := range map[string]string{"Asia/Tokyo": "Asia/Tokyo", ":Asia/Tokyo": "Asia/Tokyo", "JST-9": config.ZoneName(func(string) string { return "" })} {
+	for tz, want := range map[string]string{"Asia/Tokyo": "Asia/Tokyo", ":Asia/Tokyo": "Asia/Tokyo",
+		"JST-9": config.ZoneName(func(string) string { return "" })} {
 		dir := t.TempDir()
-		err := Init(Options{Side: Web, Dir: dir, Host: "web", User: "eva", Program: "/usr/bin/gpuboard", Out: io.Discard,
-			Getenv: func(name string) string { return map[string]string{"TZ": tz}[name] }})
+		err := Init(
+			Options{Side: Web, Dir: dir, Host: "web", User: "eva", Program: "/usr/bin/gpuboard", Out: io.Discard,
+				Getenv: func(name string) string { return map[string]string{"TZ": tz}[name] }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,8 @@ func (b *block) samples(to []Sample) (_ []Sample, bad int, err error) {
 		return nil, 0, refuse(BadTooMany, "more than %d samples", MaxSamples)
 	case gpus > MaxGPUs:
 		return nil, 0, refuse(BadTooMany, "samples of %d GPUs, and %d is the most", gpus, MaxGPUs)
-	case len(b.Utilization) != gpus || len(b.Memory) != gpus || len(b.Temperature) != gpus || len(b.Power) != gpus || len(b.Held) != gpus:
+	case len(b.Utilization) != gpus || len(b.Memory) != gpus || len(b.Temperature) != gpus || len(b.Power) != gpus ||
+		len(b.Held) != gpus:
 		return nil, 0, refuse(BadParse, "columns of a block do not fit its %d GPUs", gpus)
 	}
 	first := len(to)
@@ -90,7 +91,8 @@ func (b *block) samples(to []Sample) (_ []Sample, bad int, err error) {
 		}
 		bad += readings(b.Utilization[g], 0, maxPercent, 1, func(i int, v *int) { run[i].GPUs[g].Utilization = v })
 		bad += readings(b.Memory[g], 0, maxMiB, 1, func(i int, v *int64) { run[i].GPUs[g].MemoryUsed = v })
-		bad += readings(b.Temperature[g], minCelsius, maxCelsius, 1, func(i int, v *int) { run[i].GPUs[g].Temperature = v })
+		bad += readings(b.Temperature[g], minCelsius, maxCelsius, 1,
+			func(i int, v *int) { run[i].GPUs[g].Temperature = v })
 		bad += readings(b.Power[g], 0, maxWatts*10, 10, func(i int, v *float64) { run[i].GPUs[g].Power = v })
 		n, err := holders(b.Held[g], names, run, g)
 		if err != nil {
@@ -124,7 +126,8 @@ func holders(c column, names []string, run []Sample, g int) (bad int, err error)
 	var users []UserMemory
 	next := 0
 	for len(c) > 0 {
-		if len(c) < 2 || c[0] < int64(next) || c[0] >= int64(len(run)) || c[1] < -1 || c[1] > MaxProcesses || int64(len(c)) < 2+2*c[1] {
+		if len(c) < 2 || c[0] < int64(next) || c[0] >= int64(len(run)) || c[1] < -1 || c[1] > MaxProcesses ||
+			int64(len(c)) < 2+2*c[1] {
 			return 0, refuse(BadParse, "the users of a GPU are not as they should be")
 		}
 		for ; next < int(c[0]); next++ {

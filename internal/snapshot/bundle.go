@@ -63,7 +63,8 @@ func EncodeBundle(b *Bundle) ([]byte, error) {
 		first = b.Samples[0].Seq
 	}
 	head, err := json.Marshal(header{
-		Schema: Schema, Host: b.Host, BootID: b.BootID, FirstSeq: first, LastSeq: s.Seq, Checksum: checksum(snap, samples),
+		Schema: Schema, Host: b.Host, BootID: b.BootID, FirstSeq: first, LastSeq: s.Seq,
+		Checksum: checksum(snap, samples),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encoding bundle of %s: %w", b.Host, err)
@@ -143,7 +144,8 @@ func DecodeBundle(r io.Reader) (*Bundle, error) {
 	snap.Schema, snap.Host, snap.BootID = head.Schema, b.Host, b.BootID
 	found := snap.Validate()
 	if bad > 0 {
-		found = append(found, Problem{Code: BadRange, Message: fmt.Sprintf("%d readings of earlier samples cannot be", bad)})
+		found = append(found,
+			Problem{Code: BadRange, Message: fmt.Sprintf("%d readings of earlier samples cannot be", bad)})
 	}
 	snap.Errors = append(snap.Errors, found...)
 	b.Snapshot, b.Samples = snap, samples
@@ -227,7 +229,8 @@ func (h *header) verify(parts ...[]byte) error {
 
 // tooNew is the error for a file of a later version.
 func tooNew(schema int) error {
-	return refuse(BadSchema, "it has schema %d, and this version reads up to %d: update this side first", schema, Schema)
+	return refuse(BadSchema, "it has schema %d, and this version reads up to %d: update this side first", schema,
+		Schema)
 }
 
 // identity checks schema, host and boot id of a file.

@@ -84,7 +84,8 @@ func (c *column) UnmarshalJSON(data []byte) error {
 		v := int64(none)
 		if string(text) != "null" {
 			var err error
-			if v, err = strconv.ParseInt(string(text), 10, 64); err != nil || len(bytes.TrimPrefix(text, []byte{'-'})) > maxDigits {
+			if v, err = strconv.ParseInt(string(text), 10, 64); err != nil ||
+				len(bytes.TrimPrefix(text, []byte{'-'})) > maxDigits {
 				return errors.New("not a list of integers")
 			}
 		}
@@ -114,7 +115,8 @@ func EncodeSamples(samples []Sample) ([]byte, error) {
 }
 
 func sameGPUs(a, b []GPUSample) bool {
-	return (a == nil) == (b == nil) && slices.EqualFunc(a, b, func(a, b GPUSample) bool { return a.Index == b.Index && a.UUID == b.UUID })
+	return (a == nil) == (b == nil) &&
+		slices.EqualFunc(a, b, func(a, b GPUSample) bool { return a.Index == b.Index && a.UUID == b.UUID })
 }
 
 func newBlock(samples []Sample) (block, error) {

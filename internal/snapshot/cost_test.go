@@ -25,7 +25,10 @@ func TestListsOfNothing(t *testing.T) {
 			t.Errorf("%d objects far apart: %v", n, err)
 		}
 	}
-	if err := ofNode().Check([]byte(`{"n":"` + strings.Repeat("{null", 1000) + `","columns":[[null` + strings.Repeat(",null", 1000) + `]]}`)); err != nil {
+	if err := ofNode().Check(
+		[]byte(
+			`{"n":"` + strings.Repeat("{null", 1000) + `","columns":[[null` + strings.Repeat(",null", 1000) +
+				`]]}`)); err != nil {
 		t.Errorf("a text and a column: %v", err)
 	}
 	if err := ofNode().Check([]byte(`{"n":"\"` + strings.Repeat("{null", 1000) + `"}`)); err != nil {
@@ -49,7 +52,8 @@ func TestAllThatANodeMayHaveIsRead(t *testing.T) {
 	s.Node.DiskUsers, s.Node.Interfaces = make([]DiskUser, MaxDiskUsers), make([]Interface, MaxInterfaces)
 	unknown := make([]GPUSample, MaxGPUs)
 	for i := range 180 { // each in a block of its own: the driver answers every other time
-		b.Samples = append(b.Samples, Sample{Seq: b.Samples[len(b.Samples)-1].Seq + 1, At: b.Samples[0].At, GPUs: unknown[:i%2*MaxGPUs]})
+		b.Samples = append(b.Samples,
+			Sample{Seq: b.Samples[len(b.Samples)-1].Seq + 1, At: b.Samples[0].At, GPUs: unknown[:i%2*MaxGPUs]})
 	}
 	s.Seq = b.Samples[len(b.Samples)-1].Seq
 	data, err := EncodeBundle(b)

@@ -68,8 +68,10 @@ func TestEveryTextIsMadeSafe(t *testing.T) {
 // TestNothingUsedIsAReading: 0 is known, and what is at its limit is kept.
 func TestNothingUsedIsAReading(t *testing.T) {
 	s := Snapshot{Node: Node{
-		Disks:     []Disk{{Mount: "/"}, {Mount: "/home", Total: maxMiB, Used: maxMiB}, {Mount: "/no", Total: 1, Used: 2}},
-		DiskUsers: []DiskUser{{Path: "/home", User: "ann"}, {Path: "/home", User: "bob", Used: maxMiB}, {Path: "/home", User: "eve", Used: -1}},
+		Disks: []Disk{{Mount: "/"}, {Mount: "/home", Total: maxMiB, Used: maxMiB},
+			{Mount: "/no", Total: 1, Used: 2}},
+		DiskUsers: []DiskUser{{Path: "/home", User: "ann"}, {Path: "/home", User: "bob", Used: maxMiB},
+			{Path: "/home", User: "eve", Used: -1}},
 	}}
 	if found := s.Validate(); len(found) != 2 || len(s.Node.Disks) != 2 || len(s.Node.DiskUsers) != 2 {
 		t.Errorf("kept are %v and %v: %v", s.Node.Disks, s.Node.DiskUsers, found)

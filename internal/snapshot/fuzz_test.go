@@ -23,10 +23,16 @@ func FuzzDecodeBundle(f *testing.F) {
 	f.Add(unzipped(f, whole), true)
 	f.Add(whole, false)
 	f.Add(unzipped(f, forgedGPU(`"utilization_gpu_percent":105,"name":"\u202e"`)), true)
-	f.Add(unzipped(f, forge(forgedHead, forgedSnap, `[{"seq":[1],"at":[1763616000000],"gpus":[{"index":0}],"utilization_percent":[[null]],"memory_used_mib":[[-5]],"temperature_celsius":[[3]],"power_draw_dw":[[77]],"users":["a"],"held":[[0,1,0,5]]}]`)), true)
+	f.Add(
+		unzipped(f,
+			forge(forgedHead, forgedSnap,
+				`[{"seq":[1],"at":[1763616000000],"gpus":[{"index":0}],"utilization_percent":[[null]],"memory_used_mib":[[-5]],"temperature_celsius":[[3]],"power_draw_dw":[[77]],"users":["a"],"held":[[0,1,0,5]]}]`)), true)
 	for _, name := range []string{"gpus", "processes", "errors", "another"} {
 		for _, list := range costtest.Lists(`"`+name+`":`, "") {
-			f.Add(unzipped(f, forge(forgedHead, strings.Replace(forgedSnap, `"gpus":[],"processes":[]`, string(list), 1), "[]")), true)
+			f.Add(
+				unzipped(f,
+					forge(forgedHead, strings.Replace(forgedSnap, `"gpus":[],"processes":[]`, string(list), 1), "[]")),
+				true)
 		}
 	}
 	for _, name := range []string{"throttle_reasons", "mig_devices"} {
@@ -68,11 +74,14 @@ func FuzzDecodeBundle(f *testing.F) {
 			return
 		}
 		s := b.Snapshot
-		if name, err := ParseHost(b.Host); err != nil || name != b.Host || len(s.GPUs) > MaxGPUs || len(s.Processes) > MaxProcesses || len(b.Samples) > MaxSamples {
-			t.Fatalf("beyond the limits: %q, %d GPUs, %d processes, %d samples", b.Host, len(s.GPUs), len(s.Processes), len(b.Samples))
+		if name, err := ParseHost(b.Host); err != nil || name != b.Host || len(s.GPUs) > MaxGPUs ||
+			len(s.Processes) > MaxProcesses || len(b.Samples) > MaxSamples {
+			t.Fatalf("beyond the limits: %q, %d GPUs, %d processes, %d samples", b.Host, len(s.GPUs), len(s.Processes),
+				len(b.Samples))
 		}
 		for _, g := range s.GPUs {
-			if u := g.UtilizationGPU; u != nil && (*u < 0 || *u > 100) || !safe(g.Name, MaxNameBytes) || !safe(g.HealthReason, MaxTextBytes) {
+			if u := g.UtilizationGPU; u != nil && (*u < 0 || *u > 100) || !safe(g.Name, MaxNameBytes) ||
+				!safe(g.HealthReason, MaxTextBytes) {
 				t.Fatalf("a GPU that cannot be: %+v", g)
 			}
 		}
@@ -99,7 +108,8 @@ func FuzzDecodeBundle(f *testing.F) {
 
 func FuzzDecodeHour(f *testing.F) {
 	b := fleetBundle(2, 3)
-	whole, err := EncodeHour(&Hour{Host: b.Host, BootID: b.BootID, Start: b.Samples[0].At.Truncate(time.Hour), Samples: b.Samples})
+	whole, err := EncodeHour(
+		&Hour{Host: b.Host, BootID: b.BootID, Start: b.Samples[0].At.Truncate(time.Hour), Samples: b.Samples})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -148,7 +158,8 @@ func FuzzDecodeHour(f *testing.F) {
 }
 
 func FuzzParseHost(f *testing.F) {
-	for _, s := range []string{"gpu01", "GPU01.Example.org", "../../etc/cron.d/x", "a.json", "-a", "a..b", strings.Repeat("a", 300), "\u017f", "\u212a"} {
+	for _, s := range []string{"gpu01", "GPU01.Example.org", "../../etc/cron.d/x", "a.json", "-a", "a..b",
+		strings.Repeat("a", 300), "\u017f", "\u212a"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -159,7 +170,8 @@ func FuzzParseHost(f *testing.F) {
 		if again, err := ParseHost(name); err != nil || again != name {
 			t.Fatalf("%q became %q, and that %q (%v)", s, name, again, err)
 		}
-		if len(name) > 253 || strings.ContainsAny(name, "/\\ \x00%?#:") || strings.Contains(name, "..") || name[0] == '.' || name[0] == '-' {
+		if len(name) > 253 || strings.ContainsAny(name, "/\\ \x00%?#:") || strings.Contains(name, "..") ||
+			name[0] == '.' || name[0] == '-' {
 			t.Fatalf("%q is no file name", name)
 		}
 		if len(name) != len(s) || !strings.EqualFold(name, s) {

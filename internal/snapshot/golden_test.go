@@ -32,7 +32,8 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, data := range map[string][]byte{"latest.json": unzipped(t, bundleFile), "hour.jsonl": unzipped(t, hourFile)} {
+	for name, data := range map[string][]byte{"latest.json": unzipped(t, bundleFile),
+		"hour.jsonl": unzipped(t, hourFile)} {
 		path := filepath.Join("testdata", name)
 		if *update {
 			if err := os.WriteFile(path, data, 0o644); err != nil {
@@ -64,7 +65,8 @@ func TestGolden(t *testing.T) {
 
 func TestHourIsSmall(t *testing.T) {
 	b := fleetBundle(8, 180)
-	data, err := EncodeHour(&Hour{Host: b.Host, BootID: b.BootID, Start: b.Samples[0].At.Truncate(time.Hour), Samples: b.Samples})
+	data, err := EncodeHour(
+		&Hour{Host: b.Host, BootID: b.BootID, Start: b.Samples[0].At.Truncate(time.Hour), Samples: b.Samples})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,15 +134,18 @@ func TestParseHost(t *testing.T) {
 			t.Errorf("ParseHost(%q) = %q, %v", in, got, err)
 		}
 	}
-	for _, in := range []string{"", ".", "..", "a..b", "a.", ".a", "-a", "a-", "a_b", "a/b", `a\b`, "a b", "a\x00", "ä", "x.json", "x.HTML", "x.gz", "x.ics", "x.txt", "a\n", "\u212a", "gpu\u017f"} {
+	for _, in := range []string{"", ".", "..", "a..b", "a.", ".a", "-a", "a-", "a_b", "a/b", `a\b`, "a b", "a\x00", "ä",
+		"x.json", "x.HTML", "x.gz", "x.ics", "x.txt", "a\n", "\u212a", "gpu\u017f"} {
 		if got, err := ParseHost(in); err == nil {
 			t.Errorf("ParseHost(%q) = %q, want an error", in, got)
 		}
 	}
-	if _, err := ParseHost("gpu 01" + strings.Repeat("x", 100)); err == nil || !strings.Contains(err.Error(), `"gpu 01`+strings.Repeat("x", 74)+`...": letters`) {
+	if _, err := ParseHost("gpu 01" + strings.Repeat("x", 100)); err == nil ||
+		!strings.Contains(err.Error(), `"gpu 01`+strings.Repeat("x", 74)+`...": letters`) {
 		t.Errorf("a long name with a space: %v", err)
 	}
-	if _, err := ParseHost("gpu 01" + strings.Repeat("x", 74)); err == nil || !strings.Contains(err.Error(), strings.Repeat("x", 74)+`": letters`) {
+	if _, err := ParseHost("gpu 01" + strings.Repeat("x", 74)); err == nil ||
+		!strings.Contains(err.Error(), strings.Repeat("x", 74)+`": letters`) {
 		t.Errorf("one that need not be cut: %v", err)
 	}
 }
@@ -148,7 +153,8 @@ func TestParseHost(t *testing.T) {
 // TestShortHours: an hour of one sample is read; one of none, or with an empty line at its end, is refused.
 func TestShortHours(t *testing.T) {
 	b := fleetBundle(1, 1)
-	data, err := EncodeHour(&Hour{Host: b.Host, BootID: b.BootID, Start: time.Date(2026, 11, 20, 5, 0, 0, 0, time.UTC), Samples: b.Samples})
+	data, err := EncodeHour(
+		&Hour{Host: b.Host, BootID: b.BootID, Start: time.Date(2026, 11, 20, 5, 0, 0, 0, time.UTC), Samples: b.Samples})
 	if err != nil {
 		t.Fatal(err)
 	}

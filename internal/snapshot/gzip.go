@@ -39,7 +39,8 @@ func compress(parts ...[]byte) ([]byte, error) {
 		return nil, fmt.Errorf("compressing: %w", err)
 	}
 	if out.Len() > MaxFileBytes {
-		return nil, refuse(BadTooLarge, "%d bytes compressed, and %d is the most that a reader takes", out.Len(), MaxFileBytes)
+		return nil, refuse(BadTooLarge, "%d bytes compressed, and %d is the most that a reader takes", out.Len(),
+			MaxFileBytes)
 	}
 	return out.Bytes(), nil
 }

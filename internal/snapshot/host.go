@@ -30,7 +30,8 @@ func ParseHost(s string) (string, error) {
 	case len(name) > 253:
 		return "", fmt.Errorf("%w: it is %d characters long, and 253 is the most", ErrHost, len(name))
 	case len(name) != len(s) || !labels().MatchString(name): // the Kelvin sign's lower case is a plain k
-		return "", fmt.Errorf("%w: %s: letters, digits, inner hyphens and dots only", ErrHost, strconv.QuoteToASCII(Clip(s, 80)))
+		return "", fmt.Errorf("%w: %s: letters, digits, inner hyphens and dots only", ErrHost,
+			strconv.QuoteToASCII(Clip(s, 80)))
 	}
 	for _, suffix := range siteSuffixes {
 		if strings.HasSuffix(name, suffix) {

@@ -15,9 +15,14 @@ func TestWhoseAProcessIs(t *testing.T) {
 	}{
 		{"an ordinary account", Process{User: "ada", UID: uid(1001)}, "ada", "unknown (ada)"},
 		{"one of a drop without uids", Process{User: "ada"}, "ada", "unknown (ada)"},
-		{"the first ordinary account, in a container", Process{User: "ada", UID: uid(1000), Container: "a1b2c3d4"}, "ada?", "unknown (ada in container a1b2c3d4)"},
-		{"one in a container, in a user namespace of its own", Process{User: "ada", UID: uid(1000), Container: "a1b2c3d4", OwnUserNamespace: true}, "ada", "unknown (ada in container a1b2c3d4)"},
-		{"root in a user namespace of its own", Process{User: "root", UID: uid(0), Container: "a1b2c3d4", OwnUserNamespace: true}, "", "unknown (root in container a1b2c3d4)"},
+		{"the first ordinary account, in a container", Process{User: "ada", UID: uid(1000), Container: "a1b2c3d4"},
+			"ada?", "unknown (ada in container a1b2c3d4)"},
+		{"one in a container, in a user namespace of its own",
+			Process{User: "ada", UID: uid(1000), Container: "a1b2c3d4", OwnUserNamespace: true}, "ada",
+			"unknown (ada in container a1b2c3d4)"},
+		{"root in a user namespace of its own",
+			Process{User: "root", UID: uid(0), Container: "a1b2c3d4", OwnUserNamespace: true}, "",
+			"unknown (root in container a1b2c3d4)"},
 		{"a question mark", Process{User: "?"}, "", "unknown"},
 		{"a question mark with a uid", Process{User: "?", UID: uid(1001)}, "", "unknown (uid 1001)"},
 		{"a name that ends in one", Process{User: "ada?", UID: uid(1001)}, "", "unknown (ada?)"},
@@ -25,7 +30,8 @@ func TestWhoseAProcessIs(t *testing.T) {
 		{"an option", Process{User: "-rf", UID: uid(1001)}, "", "unknown (-rf)"},
 		{"quotes", Process{User: `ada"'`, UID: uid(1001)}, "", `unknown (ada"')`},
 		{"an account of a domain", Process{User: `LAB\ada`, UID: uid(10001)}, `LAB\ada`, `unknown (LAB\ada)`},
-		{"an account at a domain", Process{User: "ada.l@lab.example", UID: uid(10001)}, "ada.l@lab.example", "unknown (ada.l@lab.example)"},
+		{"an account at a domain", Process{User: "ada.l@lab.example", UID: uid(10001)}, "ada.l@lab.example",
+			"unknown (ada.l@lab.example)"},
 		{"an account of Samba", Process{User: "LAB+ada", UID: uid(10001)}, "LAB+ada", "unknown (LAB+ada)"},
 		{"a machine's account", Process{User: "gpu01$", UID: uid(10001)}, "gpu01$", "unknown (gpu01$)"},
 		{"hyphen and underscore", Process{User: "_ada-l_2", UID: uid(1001)}, "_ada-l_2", "unknown (_ada-l_2)"},
@@ -34,8 +40,10 @@ func TestWhoseAProcessIs(t *testing.T) {
 		{"root", Process{User: "root", UID: uid(0)}, "", "unknown (root)"},
 		{"root without a uid", Process{User: "root"}, "", "unknown (root)"},
 		{"root under another name", Process{User: "toor", UID: uid(0)}, "", "unknown (toor)"},
-		{"root in a container", Process{User: "root", UID: uid(0), Container: "a1b2c3d4"}, "", "unknown (root in container a1b2c3d4)"},
-		{"a uid that a container maps", Process{User: "100999", UID: uid(100999), Container: "a1b2c3d4"}, "", "unknown (uid 100999 in container a1b2c3d4)"},
+		{"root in a container", Process{User: "root", UID: uid(0), Container: "a1b2c3d4"}, "",
+			"unknown (root in container a1b2c3d4)"},
+		{"a uid that a container maps", Process{User: "100999", UID: uid(100999), Container: "a1b2c3d4"}, "",
+			"unknown (uid 100999 in container a1b2c3d4)"},
 		{"a uid without a name", Process{User: "100999", UID: uid(100999)}, "", "unknown (uid 100999)"},
 		{"a uid alone", Process{UID: uid(100999)}, "", "unknown (uid 100999)"},
 		{"digits of a drop without uids", Process{User: "100999"}, "", "unknown (uid 100999)"},
@@ -58,7 +66,8 @@ func TestWhoseAProcessIs(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.unknown)
 		}
 	}
-	for user, want := range map[string]Owner{"ada": {Person: "ada"}, "root": {Account: "root"}, "100999": {Account: "uid 100999"}} {
+	for user, want := range map[string]Owner{"ada": {Person: "ada"}, "root": {Account: "root"},
+		"100999": {Account: "uid 100999"}} {
 		if got := (&Child{User: user}).Owner(); got != want {
 			t.Errorf("a child of %s is %+v, want %+v", user, got, want)
 		}
@@ -73,7 +82,8 @@ func TestSampleHasPeopleAlone(t *testing.T) {
 		{User: "kai", UID: ptr(int64(1002)), Type: Compute, UsedMemory: size, Alive: ptr(false)},
 		{User: "root", UID: ptr(int64(0)), Type: Compute, UsedMemory: size, Container: "a1b2c3d4"},
 		{User: "eva", UID: ptr(int64(1003)), Type: Compute, UsedMemory: size, Container: "a1b2c3d4"},
-		{User: "lea", UID: ptr(int64(1004)), Type: Compute, UsedMemory: size, Container: "a1b2c3d4", OwnUserNamespace: true},
+		{User: "lea", UID: ptr(int64(1004)), Type: Compute, UsedMemory: size, Container: "a1b2c3d4",
+			OwnUserNamespace: true},
 		{User: "x|sh", UID: ptr(int64(1005)), Type: Compute, UsedMemory: size},
 		{User: "100999", UID: ptr(int64(100999)), Type: Compute, UsedMemory: size},
 		{User: "root", UID: ptr(int64(0)), Type: Compute, UsedMemory: size, Program: "nvidia-cuda-mps-server"},

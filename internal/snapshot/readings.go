@@ -81,12 +81,14 @@ var descriptors = sync.OnceValue(func() []Descriptor {
 	amdPower := []string{"power/socket_power", "power/current_power", "power/average_socket_power",
 		"Current Socket Graphics Package Power (W)", "Average Graphics Package Power (W)",
 		"hwmon/power1_average", "hwmon/power1_input"}
-	amdLimit := []string{"limit/socket_power", "limit/current_power", "limit/ppt0/socket_power_limit", "power/power_limit",
+	amdLimit := []string{"limit/socket_power", "limit/current_power", "limit/ppt0/socket_power_limit",
+		"power/power_limit",
 		"Max Graphics Package Power (W)", "hwmon/power1_cap"}
 	amdHeat := []string{"temperature/edge", "temperature/hotspot", "Temperature (Sensor edge) (C)",
 		"Temperature (Sensor junction) (C)", "hwmon/temp edge", "hwmon/temp junction"}
 	// rocm-smi says "use" of memory and means the activity of its interface.
-	amdMemory := []string{"usage/umc_activity", "usage/mem_usage", "GPU memory use (%)", "GPU Memory Read/Write Activity (%)",
+	amdMemory := []string{"usage/umc_activity", "usage/mem_usage", "GPU memory use (%)",
+		"GPU Memory Read/Write Activity (%)",
 		"mem_busy_percent"}
 
 	return []Descriptor{
@@ -98,18 +100,22 @@ var descriptors = sync.OnceValue(func() []Descriptor {
 			field: field[float64](func(r *Readings) **float64 { return &r.PowerLimit })},
 		{Name: "utilization_gpu_percent", Help: "Utilization", Unit: Percent, High: maxPercent,
 			Elements: []string{"utilization/gpu_util"},
-			AMD:      []string{"usage/gfx_activity", "usage/gfx_usage", "GPU use (%)", "gpu_busy_percent"}, Metric: "utilization_ratio",
-			field: field[int](func(r *Readings) **int { return &r.UtilizationGPU })},
-		{Name: "utilization_memory_percent", Help: "Utilization of the memory interface", Unit: Percent, High: maxPercent,
+			AMD:      []string{"usage/gfx_activity", "usage/gfx_usage", "GPU use (%)", "gpu_busy_percent"},
+			Metric:   "utilization_ratio",
+			field:    field[int](func(r *Readings) **int { return &r.UtilizationGPU })},
+		{Name: "utilization_memory_percent", Help: "Utilization of the memory interface", Unit: Percent,
+			High:     maxPercent,
 			Elements: []string{"utilization/memory_util"}, AMD: amdMemory, Fact: "memory-load",
 			field: field[int](func(r *Readings) **int { return &r.UtilizationMemory })},
 		{Name: "utilization_encoder_percent", Help: "Utilization of the video encoder", Unit: Percent, High: maxPercent,
 			Elements: []string{"utilization/encoder_util"}, Fact: "encoder", Metric: "encoder_utilization_ratio",
 			field: field[int](func(r *Readings) **int { return &r.UtilizationEncoder })},
-		{Name: "temperature_celsius", Help: "Temperature of the chip", Unit: "celsius", Low: minCelsius, High: maxCelsius,
+		{Name: "temperature_celsius", Help: "Temperature of the chip", Unit: "celsius", Low: minCelsius,
+			High:     maxCelsius,
 			Elements: []string{"temperature/gpu_temp"}, AMD: amdHeat, Metric: "temperature_celsius",
 			field: field[int](func(r *Readings) **int { return &r.Temperature })},
-		{Name: "fan_percent", Help: "Speed of the fan; above 100 it is driven beyond its rating", Unit: Percent, High: 250,
+		{Name: "fan_percent", Help: "Speed of the fan; above 100 it is driven beyond its rating", Unit: Percent,
+			High:     250,
 			Elements: []string{"fan_speed"}, AMD: []string{"fan/usage", "Fan speed (%)", "hwmon/pwm1"},
 			Fact: "fan", field: field[int](func(r *Readings) **int { return &r.Fan })},
 		{Name: "pcie_width", Help: "Lanes of the PCIe link now", High: maxLanes,

@@ -13,7 +13,8 @@ const CodeProcesses = "smi:processes"
 // ProcessesKnown reports whether processes could be read at all. See
 // [Snapshot.ProcessesKnownOf] for a single GPU.
 func (s *Snapshot) ProcessesKnown() bool {
-	return s.Processes != nil && !slices.ContainsFunc(s.Errors, func(e Problem) bool { return e.Code == CodeProcesses && e.GPU == nil })
+	return s.Processes != nil &&
+		!slices.ContainsFunc(s.Errors, func(e Problem) bool { return e.Code == CodeProcesses && e.GPU == nil })
 }
 
 // ProcessesKnownOf reports whether the list has all processes of one GPU. If not, a GPU
@@ -57,7 +58,8 @@ func (s *Snapshot) Sample() Sample {
 		if repeated[g.UUID] {
 			named.UUID = ""
 		}
-		sample.GPUs[i] = GPUSample{Index: g.Index, UUID: named.Identity(), Utilization: g.UtilizationGPU, MemoryUsed: g.MemoryUsed,
+		sample.GPUs[i] = GPUSample{Index: g.Index, UUID: named.Identity(), Utilization: g.UtilizationGPU,
+			MemoryUsed:  g.MemoryUsed,
 			Temperature: g.Temperature, Users: s.usersOf(g, -1)}
 		if g.PowerDraw != nil {
 			sample.GPUs[i].Power = new(math.Round(*g.PowerDraw*10) / 10) // the resolution of the file
@@ -67,7 +69,8 @@ func (s *Snapshot) Sample() Sample {
 		g := &s.GPUs[i]
 		for k, d := range g.MIGDevices {
 			if IsSlice(d.UUID) && !repeated[d.UUID] && d.MemoryUsed != nil && len(sample.GPUs) < MaxGPUs {
-				sample.GPUs = append(sample.GPUs, GPUSample{Index: g.Index, UUID: d.UUID, MemoryUsed: d.MemoryUsed, Users: s.usersOf(g, k)})
+				sample.GPUs = append(sample.GPUs,
+					GPUSample{Index: g.Index, UUID: d.UUID, MemoryUsed: d.MemoryUsed, Users: s.usersOf(g, k)})
 			}
 		}
 	}

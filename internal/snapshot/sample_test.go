@@ -21,8 +21,10 @@ func partitioned() *Snapshot {
 			{Index: 4, UUID: "GPU-9", GPUInstanceID: ptr(5), ComputeInstanceID: ptr(0), MemoryUsed: ptr(int64(12))},
 		}},
 	}, Processes: []Process{
-		{GPU: 1, User: "bob", Type: Compute, UsedMemory: ptr(int64(200)), GPUInstanceID: ptr(1), ComputeInstanceID: ptr(0)},
-		{GPU: 1, User: "ann", Type: Compute, UsedMemory: ptr(int64(300)), GPUInstanceID: ptr(1), ComputeInstanceID: ptr(0)},
+		{GPU: 1, User: "bob", Type: Compute, UsedMemory: ptr(int64(200)), GPUInstanceID: ptr(1),
+			ComputeInstanceID: ptr(0)},
+		{GPU: 1, User: "ann", Type: Compute, UsedMemory: ptr(int64(300)), GPUInstanceID: ptr(1),
+			ComputeInstanceID: ptr(0)},
 		{GPU: 1, User: "xorg", Type: Graphics},
 	}}
 }
@@ -37,7 +39,8 @@ func TestSampleOfSlices(t *testing.T) {
 		{Index: 1, UUID: "MIG-c", MemoryUsed: ptr(int64(12)), Users: []UserMemory{}},
 	}
 	sample := s.Sample()
-	if diff := cmp.Diff(want, sample.GPUs[2:]); diff != "" || sample.GPUs[0].UUID != "GPU-0" || len(sample.GPUs[1].Users) != 2 {
+	if diff := cmp.Diff(want, sample.GPUs[2:]); diff != "" || sample.GPUs[0].UUID != "GPU-0" ||
+		len(sample.GPUs[1].Users) != 2 {
 		t.Errorf("samples of slices (-want +got):\n%s", diff)
 	}
 	data, err := EncodeSamples([]Sample{sample})
@@ -70,7 +73,8 @@ func TestSampleOfManySlices(t *testing.T) {
 	for g := range 20 {
 		gpu := GPU{Index: g, UUID: fmt.Sprintf("GPU-%d", g)}
 		for i := range 7 {
-			gpu.MIGDevices = append(gpu.MIGDevices, MIGDevice{UUID: fmt.Sprintf("MIG-%d-%d", g, i), MemoryUsed: ptr(int64(12))})
+			gpu.MIGDevices = append(gpu.MIGDevices,
+				MIGDevice{UUID: fmt.Sprintf("MIG-%d-%d", g, i), MemoryUsed: ptr(int64(12))})
 		}
 		s.GPUs = append(s.GPUs, gpu)
 	}
@@ -89,7 +93,8 @@ func TestSampleOfManySlices(t *testing.T) {
 
 // A reading that cannot be is unknown, and those after it are what they are.
 func TestReadingsAfterOneThatCannotBe(t *testing.T) {
-	samples, bad, err := DecodeSamples([]byte(`[{"seq":[1,1,1],"at":[1763616000000,1000,1000],"gpus":[{"index":0}],"users":["eva"],"utilization_percent":[[10,1000,-950]],
+	samples, bad, err := DecodeSamples(
+		[]byte(`[{"seq":[1,1,1],"at":[1763616000000,1000,1000],"gpus":[{"index":0}],"users":["eva"],"utilization_percent":[[10,1000,-950]],
 		"memory_used_mib":[[null,null,null]],"temperature_celsius":[[null,null,null]],"power_draw_dw":[[null,null,null]],"held":[[0,1,0,-5,1,1,0,99999999999]]}]`))
 	if err != nil || bad != 3 || len(samples) != 3 {
 		t.Fatalf("%d of %d samples' readings cannot be: %v", bad, len(samples), err)
@@ -97,7 +102,8 @@ func TestReadingsAfterOneThatCannotBe(t *testing.T) {
 	want := []*int{ptr(10), nil, ptr(60)}
 	for i, s := range samples {
 		g := s.GPUs[0]
-		if diff := cmp.Diff(want[i], g.Utilization); diff != "" || len(g.Users) != 1 || g.Users[0] != (UserMemory{User: "eva"}) {
+		if diff := cmp.Diff(want[i], g.Utilization); diff != "" || len(g.Users) != 1 ||
+			g.Users[0] != (UserMemory{User: "eva"}) {
 			t.Errorf("sample %d: users %v, utilization (-want +got):\n%s", i, g.Users, diff)
 		}
 	}
@@ -108,7 +114,8 @@ func TestSamplesOfOtherGPUs(t *testing.T) {
 	at := fleetBundle(1, 1).Snapshot.CollectedAt.Time
 	var want []Sample
 	for i, gpus := range [][]GPUSample{
-		{{Index: 0, UUID: "GPU-a"}, {Index: 1, UUID: "GPU-b"}}, {{Index: 0, UUID: "GPU-b"}, {Index: 1, UUID: "GPU-a"}}, {{Index: 0, UUID: "GPU-b"}},
+		{{Index: 0, UUID: "GPU-a"}, {Index: 1, UUID: "GPU-b"}}, {{Index: 0, UUID: "GPU-b"}, {Index: 1, UUID: "GPU-a"}},
+		{{Index: 0, UUID: "GPU-b"}},
 		{{Index: 3, UUID: "GPU-b"}}, {}, nil, {{Index: 3, UUID: "GPU-b"}},
 	} {
 		for g := range gpus {
@@ -149,7 +156,8 @@ func TestNumbersOfSamples(t *testing.T) {
 	}
 	full := &Hour{Host: "gpu01", BootID: "b", Start: at.Truncate(time.Hour)}
 	for i := range MaxSamples {
-		full.Samples = append(full.Samples, Sample{Seq: uint64(i + 1), At: full.Start.Add(time.Duration(i) * 800 * time.Millisecond)})
+		full.Samples = append(full.Samples,
+			Sample{Seq: uint64(i + 1), At: full.Start.Add(time.Duration(i) * 800 * time.Millisecond)})
 	}
 	if _, err := EncodeHour(full); err != nil {
 		t.Errorf("an hour of as many samples as there may be: %v", err)
@@ -159,7 +167,8 @@ func TestNumbersOfSamples(t *testing.T) {
 		t.Errorf("an hour of one more: %v", err)
 	}
 	// The sum of these is negative.
-	if _, _, err := DecodeSamples([]byte(`[{"seq":[5,9223372036854775807],"at":[1763616000000,1000]}]`)); CodeOf(err) != BadParse {
+	if _, _, err := DecodeSamples(
+		[]byte(`[{"seq":[5,9223372036854775807],"at":[1763616000000,1000]}]`)); CodeOf(err) != BadParse {
 		t.Errorf("numbers that overflow: %v", err)
 	}
 }
@@ -186,7 +195,8 @@ func TestMIGDeviceOf(t *testing.T) {
 		{"a process without instances", []MIGDevice{device(1, 0)}, device(), -1},
 		{"no device", nil, device(1, 0), -1},
 		{"a compute instance that is not known, and one device", []MIGDevice{device(1, 0), device(2, 0)}, device(2), 1},
-		{"a compute instance that is not known, and two devices", []MIGDevice{device(2, 0), device(2, 1)}, device(2), -1},
+		{"a compute instance that is not known, and two devices", []MIGDevice{device(2, 0), device(2, 1)}, device(2),
+			-1},
 		{"a device without instances, alone", []MIGDevice{device()}, device(1, 0), 0},
 		{"two devices without instances", []MIGDevice{device(), device()}, device(1, 0), -1},
 		{"a device without instances before the one", []MIGDevice{device(), device(1, 0)}, device(1, 0), 1},
@@ -226,8 +236,9 @@ func TestWhichProblemsAreSevere(t *testing.T) {
 
 func TestWhereAProblemIs(t *testing.T) {
 	for want, p := range map[string]Problem{
-		"comments.json:12:3": {File: "comments.json", Line: 12, Col: 3, Host: "gpu03"}, "comments.json": {File: "comments.json", Host: "gpu03", GPU: ptr(2)},
-		"gpu03 #2": {Host: "gpu03", GPU: ptr(2)}, "gpu03": {Host: "gpu03"}, "": {GPU: ptr(2)},
+		"comments.json:12:3": {File: "comments.json", Line: 12, Col: 3, Host: "gpu03"},
+		"comments.json":      {File: "comments.json", Host: "gpu03", GPU: ptr(2)},
+		"gpu03 #2":           {Host: "gpu03", GPU: ptr(2)}, "gpu03": {Host: "gpu03"}, "": {GPU: ptr(2)},
 	} {
 		if got := p.Where(); got != want {
 			t.Errorf("%+v is at %q, want %q", p, got, want)
@@ -238,7 +249,8 @@ func TestWhereAProblemIs(t *testing.T) {
 // TestTenths: a column holds tenths, and what no card can draw is not known.
 func TestTenths(t *testing.T) {
 	at := fleetBundle(1, 1).Snapshot.CollectedAt.Time
-	for value, want := range map[float64]string{0.25: "3", 999_999_999: "9999999990", 1e12: "null", -1e12: "null", math.NaN(): "null"} {
+	for value, want := range map[float64]string{0.25: "3", 999_999_999: "9999999990", 1e12: "null", -1e12: "null",
+		math.NaN(): "null"} {
 		data, err := EncodeSamples([]Sample{{Seq: 1, At: at, GPUs: []GPUSample{{Power: &value}}}})
 		if err != nil || !strings.Contains(string(data), `"power_draw_dw":[[`+want+`]]`) {
 			t.Errorf("%v W, want %s: %s, %v", value, want, data, err)

@@ -23,7 +23,8 @@ func SchemaWithReadings(schema string) string {
 			kind = "number"
 		}
 		names = append(names, strconv.Quote(d.Name))
-		properties = append(properties, fmt.Sprintf(`%q: {"type": [%q, "null"], "description": "%s."}`, d.Name, kind, d.Help))
+		properties = append(properties,
+			fmt.Sprintf(`%q: {"type": [%q, "null"], "description": "%s."}`, d.Name, kind, d.Help))
 	}
 	fill := strings.NewReplacer(
 		`"$readings": {}`, strings.Join(properties, ",\n"),

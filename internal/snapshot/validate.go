@@ -147,7 +147,8 @@ func (v *validator) node(n *Node) {
 	for i := range n.Interfaces {
 		face := &n.Interfaces[i]
 		v.shape(&face.Name, "interface")
-		face.Addrs = keep(limit(v, face.Addrs, MaxAddrs, "addrs"), func(s *string) bool { return v.shape(s, "address") })
+		face.Addrs = keep(limit(v, face.Addrs, MaxAddrs, "addrs"),
+			func(s *string) bool { return v.shape(s, "address") })
 	}
 }
 

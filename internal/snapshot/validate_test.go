@@ -14,7 +14,8 @@ import (
 
 // TestARepeatedGPUCountsOnce: the first of two with one index is believed.
 func TestARepeatedGPUCountsOnce(t *testing.T) {
-	s := &Snapshot{Host: "gpu01", CollectedAt: TimeOf(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)), GPUs: []GPU{{Index: 0, Name: "first"}, {Index: 0, Name: "second"}, {Index: 1}}}
+	s := &Snapshot{Host: "gpu01", CollectedAt: TimeOf(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)),
+		GPUs: []GPU{{Index: 0, Name: "first"}, {Index: 0, Name: "second"}, {Index: 1}}}
 	problems := s.Validate()
 	if len(problems) != 1 || problems[0].Code != BadRepeated || len(s.GPUs) != 2 || s.GPUs[0].Name != "first" {
 		t.Errorf("%+v, %+v", problems, s.GPUs)
@@ -23,7 +24,9 @@ func TestARepeatedGPUCountsOnce(t *testing.T) {
 
 // TestRepeatedUUIDs: of GPUs, of MIG devices, and of one of each.
 func TestRepeatedUUIDs(t *testing.T) {
-	s := &Snapshot{GPUs: []GPU{{UUID: "a"}, {UUID: "a"}, {UUID: "b", MIGDevices: []MIGDevice{{UUID: "m"}, {UUID: "b"}, {}}}, {UUID: "c", MIGDevices: []MIGDevice{{UUID: "m"}, {}}}, {}, {}}}
+	s := &Snapshot{GPUs: []GPU{{UUID: "a"}, {UUID: "a"},
+		{UUID: "b", MIGDevices: []MIGDevice{{UUID: "m"}, {UUID: "b"}, {}}},
+		{UUID: "c", MIGDevices: []MIGDevice{{UUID: "m"}, {}}}, {}, {}}}
 	if got := slices.Sorted(maps.Keys(s.RepeatedUUIDs())); !slices.Equal(got, []string{"a", "b", "m"}) {
 		t.Errorf("%q", got)
 	}
@@ -92,7 +95,8 @@ func TestBounds(t *testing.T) {
 // forgedBlock is the samples of one GPU, with one column changed; no reading leaves the column out.
 func forgedBlock(column string, reading ...any) string {
 	block := `[{"seq":[1],"at":[1763616000000],"gpus":[{"index":0}],"users":["eva"]`
-	for _, name := range []string{"utilization_percent", "memory_used_mib", "temperature_celsius", "power_draw_dw", "held"} {
+	for _, name := range []string{"utilization_percent", "memory_used_mib", "temperature_celsius", "power_draw_dw",
+		"held"} {
 		switch {
 		case name != column && name == "held":
 			block += `,"held":[[0,-1]]`
@@ -108,7 +112,8 @@ func forgedBlock(column string, reading ...any) string {
 // TestBoundsOfSamples: a sample has bounds of its own, and what is beyond them is counted.
 func TestBoundsOfSamples(t *testing.T) {
 	for column, bounds := range map[string][2]int64{
-		"utilization_percent": {0, maxPercent}, "memory_used_mib": {0, maxMiB}, "temperature_celsius": {minCelsius, maxCelsius}, "power_draw_dw": {0, 10 * maxWatts}, "held": {0, maxMiB},
+		"utilization_percent": {0, maxPercent}, "memory_used_mib": {0, maxMiB},
+		"temperature_celsius": {minCelsius, maxCelsius}, "power_draw_dw": {0, 10 * maxWatts}, "held": {0, maxMiB},
 	} {
 		for value, bad := range map[int64]int{bounds[0] - 1: 1, bounds[0]: 0, bounds[1]: 0, bounds[1] + 1: 1} {
 			reading := fmt.Sprintf("[%d]", value)
@@ -119,7 +124,8 @@ func TestBoundsOfSamples(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s %d: %v", column, value, err)
 			}
-			if found := b.Snapshot.Errors; len(found) != bad || bad > 0 && found[0].Message != "1 readings of earlier samples cannot be" {
+			if found := b.Snapshot.Errors; len(found) != bad || bad > 0 &&
+				found[0].Message != "1 readings of earlier samples cannot be" {
 				t.Errorf("%s %d: %+v", column, value, found)
 			}
 		}
@@ -135,7 +141,8 @@ func TestBoundsOfSamples(t *testing.T) {
 	}
 	for column, want := range map[string]string{
 		"[0,-1]": "", "[0,0]": "", "[0,1,0,5]": "", "[]": "", // the same as before
-		"[0]": BadParse, "[-1,0]": BadParse, "[1,0]": BadParse, "[0,-2]": BadParse, "[0,1]": BadParse, "[0,1,0]": BadParse, "[0,1,1,5]": BadParse, "[0,1,-1,5]": BadParse, "[0,1,0,5,0]": BadParse,
+		"[0]": BadParse, "[-1,0]": BadParse, "[1,0]": BadParse, "[0,-2]": BadParse, "[0,1]": BadParse,
+		"[0,1,0]": BadParse, "[0,1,1,5]": BadParse, "[0,1,-1,5]": BadParse, "[0,1,0,5,0]": BadParse,
 	} {
 		if _, _, err := DecodeSamples([]byte(forgedBlock("held", column))); CodeOf(err) != want {
 			t.Errorf("the users %s: %v", column, err)
@@ -143,18 +150,23 @@ func TestBoundsOfSamples(t *testing.T) {
 	}
 	for at, want := range map[time.Time]string{
 		time.Date(minYear, 1, 1, 0, 0, 0, 0, time.UTC): "", time.Date(maxYear, 12, 31, 23, 59, 59, 0, time.UTC): "",
-		time.Date(minYear-1, 12, 31, 23, 59, 59, 0, time.UTC): BadTime, time.Date(maxYear+1, 1, 1, 0, 0, 0, 0, time.UTC): BadTime,
+		time.Date(minYear-1, 12, 31, 23, 59, 59, 0, time.UTC): BadTime,
+		time.Date(maxYear+1, 1, 1, 0, 0, 0, 0, time.UTC):      BadTime,
 	} {
-		if _, _, err := DecodeSamples(fmt.Appendf(nil, `[{"seq":[1],"at":[%d]}]`, at.UnixMilli())); CodeOf(err) != want {
+		if _, _, err := DecodeSamples(
+			fmt.Appendf(nil, `[{"seq":[1],"at":[%d]}]`, at.UnixMilli())); CodeOf(err) != want {
 			t.Errorf("a sample of %s: %v", at, err)
 		}
 	}
-	for seq, want := range map[string]string{"1": "", "100000000000000": "", "0": BadParse, "100000000000001": BadParse} {
+	for seq, want := range map[string]string{"1": "", "100000000000000": "", "0": BadParse,
+		"100000000000001": BadParse} {
 		named := func(text string) string { return strings.NewReplacer(`seq":1`, `seq":`+seq).Replace(text) }
-		if _, err := DecodeBundle(bytes.NewReader(forge(named(forgedHead), named(forgedSnap), "[]"))); CodeOf(err) != want {
+		if _, err := DecodeBundle(
+			bytes.NewReader(forge(named(forgedHead), named(forgedSnap), "[]"))); CodeOf(err) != want {
 			t.Errorf("a snapshot of number %s: %v", seq, err)
 		}
-		if _, _, err := DecodeSamples(fmt.Appendf(nil, `[{"seq":[%s],"at":[1763616000000]}]`, seq)); CodeOf(err) != want {
+		if _, _, err := DecodeSamples(
+			fmt.Appendf(nil, `[{"seq":[%s],"at":[1763616000000]}]`, seq)); CodeOf(err) != want {
 			t.Errorf("a sample of number %s: %v", seq, err)
 		}
 	}
@@ -163,9 +175,12 @@ func TestBoundsOfSamples(t *testing.T) {
 // TestListsAreCut: of a list that is too long, the first ones are kept, and the rest is counted.
 func TestListsAreCut(t *testing.T) {
 	disk, user := Disk{Mount: "/", Total: 1}, DiskUser{Path: "/home", User: "eva"}
-	s := &Snapshot{Host: "gpu01", CollectedAt: TimeOf(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)), Errors: make([]Problem, MaxErrors+1),
-		Node: Node{Disks: slices.Repeat([]Disk{disk}, MaxDisks+1), DiskUsers: slices.Repeat([]DiskUser{user}, MaxDiskUsers+1),
-			Interfaces: slices.Repeat([]Interface{{Name: "eth0", Addrs: slices.Repeat([]string{"10.0.0.1"}, MaxAddrs+1)}}, MaxInterfaces+1)}}
+	s := &Snapshot{Host: "gpu01", CollectedAt: TimeOf(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)),
+		Errors: make([]Problem, MaxErrors+1),
+		Node: Node{Disks: slices.Repeat([]Disk{disk}, MaxDisks+1),
+			DiskUsers: slices.Repeat([]DiskUser{user}, MaxDiskUsers+1),
+			Interfaces: slices.Repeat(
+				[]Interface{{Name: "eth0", Addrs: slices.Repeat([]string{"10.0.0.1"}, MaxAddrs+1)}}, MaxInterfaces+1)}}
 	for i := range MaxGPUs + 1 {
 		s.GPUs = append(s.GPUs, GPU{Index: i, Health: HealthOK})
 	}
@@ -180,14 +195,17 @@ func TestListsAreCut(t *testing.T) {
 			said[list]++
 		}
 	}
-	want := map[string]int{"gpus": 1, "errors": 1, "disks": 1, "disk_users": 1, "interfaces": 1, "addrs": MaxInterfaces, "mig_devices": 1, "processes": 1, "children": 1}
+	want := map[string]int{"gpus": 1, "errors": 1, "disks": 1, "disk_users": 1, "interfaces": 1, "addrs": MaxInterfaces,
+		"mig_devices": 1, "processes": 1, "children": 1}
 	if !maps.Equal(said, want) {
 		t.Errorf("said %v, want %v", said, want)
 	}
 	for list, n := range map[string][2]int{
-		"gpus": {len(s.GPUs), MaxGPUs}, "errors": {len(s.Errors), MaxErrors}, "disks": {len(s.Node.Disks), MaxDisks}, "disk users": {len(s.Node.DiskUsers), MaxDiskUsers},
+		"gpus": {len(s.GPUs), MaxGPUs}, "errors": {len(s.Errors), MaxErrors}, "disks": {len(s.Node.Disks), MaxDisks},
+		"disk users": {len(s.Node.DiskUsers), MaxDiskUsers},
 		"interfaces": {len(s.Node.Interfaces), MaxInterfaces}, "addresses": {len(s.Node.Interfaces[0].Addrs), MaxAddrs},
-		"MIG devices": {len(s.GPUs[0].MIGDevices), MaxMIGDevices}, "processes": {len(s.Processes), MaxProcesses}, "children": {len(s.Processes[0].Children), MaxChildren},
+		"MIG devices": {len(s.GPUs[0].MIGDevices), MaxMIGDevices}, "processes": {len(s.Processes), MaxProcesses},
+		"children": {len(s.Processes[0].Children), MaxChildren},
 	} {
 		if n[0] != n[1] {
 			t.Errorf("%s: %d are kept, and %d is the most", list, n[0], n[1])
@@ -233,10 +251,12 @@ func TestMemoryThatCannotBeIsNotKnown(t *testing.T) {
 		want              string // which are known
 	}{
 		{100, 10, 90, "total used free"}, {100, 0, 100, "total used free"}, {100, 100, 0, "total used free"},
-		{100, -1, 90, "total free"}, {100, 101, 90, "total free"}, {100, 10, 101, "total used"}, {100, 10, -1, "total used"},
+		{100, -1, 90, "total free"}, {100, 101, 90, "total free"}, {100, 10, 101, "total used"},
+		{100, 10, -1, "total used"},
 		{0, 0, 0, ""}, {-1, 10, 90, "used free"}, {maxMiB + 1, 10, 90, "used free"},
 	} {
-		s := &Snapshot{GPUs: []GPU{{MemoryTotal: n(c.total), MemoryUsed: n(c.used), MemoryFree: n(c.free), Health: HealthOK,
+		s := &Snapshot{GPUs: []GPU{{MemoryTotal: n(c.total), MemoryUsed: n(c.used), MemoryFree: n(c.free),
+			Health:     HealthOK,
 			MIGDevices: []MIGDevice{{MemoryTotal: n(c.total), MemoryUsed: n(c.used)}}}}}
 		found := s.Validate()
 		var known []string
@@ -252,7 +272,8 @@ func TestMemoryThatCannotBeIsNotKnown(t *testing.T) {
 			t.Errorf("%+v: %q is known, %v", c, got, found)
 		}
 		m := s.GPUs[0].MIGDevices[0]
-		if (m.MemoryTotal != nil) != strings.Contains(c.want, "total") || (m.MemoryUsed != nil) != strings.Contains(c.want, "used") {
+		if (m.MemoryTotal != nil) != strings.Contains(c.want, "total") ||
+			(m.MemoryUsed != nil) != strings.Contains(c.want, "used") {
 			t.Errorf("%+v: of a slice %+v", c, m)
 		}
 	}

@@ -46,7 +46,8 @@ func Clusters(ctx context.Context, o Options, wanted func(*board.Sums) bool) ([]
 }
 
 func clusters(
-	ctx context.Context, o Options, prefix string, sites []config.Site, wanted func(*board.Sums) bool, seen map[string]bool,
+	ctx context.Context, o Options, prefix string, sites []config.Site, wanted func(*board.Sums) bool,
+	seen map[string]bool,
 ) (list []Cluster, err error) {
 	reader, err := NewSites(o, sites)
 	if err != nil {
@@ -97,7 +98,8 @@ func OpenCluster(ctx context.Context, o Options, from string, hosts []string) (s
 	for i, host := range hosts {
 		of, rest := CutCluster(host)
 		if i > 0 && of != cluster {
-			return nil, nil, failure.Usage("type a command for each", "%s and %s are of different clusters", hosts[0], host)
+			return nil, nil, failure.Usage("type a command for each", "%s and %s are of different clusters", hosts[0],
+				host)
 		}
 		if cluster = of; of == "" || rest != "" {
 			there = append(there, rest)
@@ -154,5 +156,6 @@ func placeOf(ctx context.Context, o Options, from string, sites []config.Site, n
 			}
 		}
 	}
-	return "", failure.Usage("sites: in gpuboard.yml names clusters", "there is no cluster %s%s", name, spelling.DidYouMean(name, known))
+	return "", failure.Usage("sites: in gpuboard.yml names clusters", "there is no cluster %s%s", name,
+		spelling.DidYouMean(name, known))
 }

@@ -32,7 +32,8 @@ func TestASiteInABucket(t *testing.T) {
 			if one.Summary != nil {
 				got = fmt.Sprint(one.Summary.Own.Totals.GPUs.Free(), one.URL)
 			}
-			want := []string{"3", "3", "give the bucket and prefix that publish_to: of that board has", "create the bucket nowhere"}[i]
+			want := []string{"3", "3", "give the bucket and prefix that publish_to: of that board has",
+				"create the bucket nowhere"}[i]
 			if !strings.Contains(got, want) {
 				t.Errorf("%s: %q, want %q", one.Place, got, want)
 			}
@@ -57,7 +58,8 @@ func TestASiteInABucket(t *testing.T) {
 		}
 		check(t)
 		store.Put("lab/"+data.SummaryPath, "<html>")
-		if one := newSites(t, true, "s3://gpus/lab").Read(t.Context(), sitetest.Now, nil)[0]; !strings.Contains(one.Fault, "s3://gpus/lab") {
+		if one := newSites(t, true, "s3://gpus/lab").Read(t.Context(), sitetest.Now,
+			nil)[0]; !strings.Contains(one.Fault, "s3://gpus/lab") {
 			t.Errorf("something else lies there: %+v", one)
 		}
 		store.Fault(func(int, *http.Request) int { return http.StatusForbidden })
@@ -109,7 +111,8 @@ func TestClustersOfClusters(t *testing.T) {
 	sites["/north/"+data.SummaryPath] = id(north, "b2")
 	sites["/front/"+data.SummaryPath] = id(others, "f1")
 	sites["/front/"+data.SitesPath] = list("west=north", "me=front", "gone=gone")
-	o := optionsOf(t, map[string]string{"sites": "front=" + here + "/front/,north=" + here + "/north/", "site": t.TempDir()})
+	o := optionsOf(t,
+		map[string]string{"sites": "front=" + here + "/front/,north=" + here + "/north/", "site": t.TempDir()})
 	names := func(wanted func(*board.Sums) bool) string {
 		asked = nil
 		clusters, err := Clusters(t.Context(), o, wanted)
@@ -118,14 +121,17 @@ func TestClustersOfClusters(t *testing.T) {
 		}
 		var got []string
 		for _, c := range clusters {
-			got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %s", c.Source.Cluster, c.State, strings.Repeat("!", min(1, len(c.Away))))))
+			got = append(got,
+				strings.TrimSpace(
+					fmt.Sprintf("%s %s %s", c.Source.Cluster, c.State, strings.Repeat("!", min(1, len(c.Away))))))
 		}
 		return strings.Join(got, ", ")
 	}
 	if got := names(func(*board.Sums) bool { return true }); got != "front/ up, front/west/ up, front/gone/ never !" {
 		t.Error(got)
 	}
-	if got := names((&board.Request{Model: "h100"}).MayBeIn); got != "front/ up, north/ up" || strings.Contains(strings.Join(asked, " "), "sites.json") {
+	if got := names((&board.Request{Model: "h100"}).MayBeIn); got != "front/ up, north/ up" ||
+		strings.Contains(strings.Join(asked, " "), "sites.json") {
 		t.Error(got, asked)
 	}
 	delete(sites, "/front/"+data.SitesPath)
@@ -138,11 +144,13 @@ func TestClustersOfClusters(t *testing.T) {
 	if err != nil || s.Name != here+"/north/" || strings.Join(there, " ") != "gpu01:0" {
 		t.Errorf("%+v %q: %v", s, there, err)
 	}
-	if _, _, err := OpenCluster(t.Context(), o, "", []string{"front/wset/gpu01"}); err == nil || !strings.Contains(err.Error(), `did you mean "west"`) {
+	if _, _, err := OpenCluster(t.Context(), o, "", []string{"front/wset/gpu01"}); err == nil ||
+		!strings.Contains(err.Error(), `did you mean "west"`) {
 		t.Error(err)
 	}
 	for host, want := range map[string]string{
-		"gpu01": "", "gpu01:MIG-GPU-1/2/0": "", "a/gpu01:MIG-GPU-1/2/0": "a/", "a/b/": "a/b/", "/srv/a": "", "..": "", "A/*": "A/",
+		"gpu01": "", "gpu01:MIG-GPU-1/2/0": "", "a/gpu01:MIG-GPU-1/2/0": "a/", "a/b/": "a/b/", "/srv/a": "", "..": "",
+		"A/*": "A/",
 	} {
 		if got, _ := CutCluster(host); got != want {
 			t.Errorf("%s is of %q, want %q", host, got, want)
@@ -163,7 +171,8 @@ func TestABoardThatNamesBoardsWithoutEnd(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, `{"schema_version":1,"sites":[`)
 		for i := range 100 {
-			_, _ = fmt.Fprintf(w, `%s{"name":"s%d","url":"%s/%d/"}`, strings.Repeat(",", min(i, 1)), i, here, asked.Load()*1000+int64(i))
+			_, _ = fmt.Fprintf(w, `%s{"name":"s%d","url":"%s/%d/"}`, strings.Repeat(",", min(i, 1)), i, here,
+				asked.Load()*1000+int64(i))
 		}
 		_, _ = io.WriteString(w, `]}`)
 	})
@@ -224,7 +233,8 @@ func TestSendForm(t *testing.T) {
 		}
 	}
 	user, password, _ := got.BasicAuth()
-	if got.URL.Path != "/lab/book/" || strings.Join(got.URL.Query()["at"], " ") != "gpu01:0 gpu02" || got.PostForm.Get("action") != "book" ||
+	if got.URL.Path != "/lab/book/" || strings.Join(got.URL.Query()["at"], " ") != "gpu01:0 gpu02" ||
+		got.PostForm.Get("action") != "book" ||
 		got.Header.Get("Origin") != here || user != "eva" || password != "secret" {
 		t.Errorf("it sent %+v", got)
 	}

@@ -56,8 +56,9 @@ func (s *Source) SendForm(ctx context.Context, places []string, fields url.Value
 		return nil, fmt.Errorf("asking %s: %w", at.Redacted(), err)
 	}
 	for name, value := range map[string]string{
-		"Content-Type": "application/x-www-form-urlencoded", "Accept": "text/plain", "User-Agent": "gpuboard/" + s.opt.Version,
-		"Origin": at.Scheme + "://" + at.Host,
+		"Content-Type": "application/x-www-form-urlencoded", "Accept": "text/plain",
+		"User-Agent": "gpuboard/" + s.opt.Version,
+		"Origin":     at.Scheme + "://" + at.Host,
 	} {
 		req.Header.Set(name, value)
 	}
@@ -65,7 +66,8 @@ func (s *Source) SendForm(ctx context.Context, places []string, fields url.Value
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, failure.New(failure.ExitTryAgain, s.asking(at, err), "gpuboard status "+s.Cluster+" shows whether it was saved")
+		return nil, failure.New(failure.ExitTryAgain, s.asking(at, err),
+			"gpuboard status "+s.Cluster+" shows whether it was saved")
 	}
 	defer resp.Body.Close()
 	if to, err := resp.Location(); err == nil && resp.StatusCode == http.StatusSeeOther {
@@ -74,9 +76,11 @@ func (s *Source) SendForm(ctx context.Context, places []string, fields url.Value
 		}
 	}
 	if resp.StatusCode == http.StatusNotFound {
-		return nil, failure.Usage("gpuboard status "+s.Cluster+" lists what there is", "there is no %s", strings.Join(places, " "))
+		return nil, failure.Usage("gpuboard status "+s.Cluster+" lists what there is", "there is no %s",
+			strings.Join(places, " "))
 	}
-	if kind := resp.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/plain") || resp.StatusCode == http.StatusUnauthorized {
+	if kind := resp.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/plain") ||
+		resp.StatusCode == http.StatusUnauthorized {
 		return nil, s.answered(at, resp.StatusCode)
 	}
 	said, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))

@@ -22,7 +22,8 @@ func siteClient(timeout time.Duration) *http.Client {
 		Timeout: timeout,
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxResponseHeaderBytes: 64 << 10,
-			DialContext: (&net.Dialer{Timeout: timeout}).DialContext, TLSHandshakeTimeout: timeout, IdleConnTimeout: time.Minute,
+			DialContext: (&net.Dialer{Timeout: timeout}).DialContext, TLSHandshakeTimeout: timeout,
+			IdleConnTimeout: time.Minute,
 		},
 		CheckRedirect: func(to *http.Request, via []*http.Request) error {
 			switch {
@@ -64,7 +65,8 @@ func (s *Source) answered(at *url.URL, code int) error {
 	exit, hint := failure.ExitError, ""
 	switch {
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		exit, hint = failure.ExitUsage, "where it wants a password: https://USER:PASSWORD@"+s.site.Host+s.site.Path+" as its address, in a file that only you can read"
+		exit, hint = failure.ExitUsage, "where it wants a password: https://USER:PASSWORD@"+s.site.Host+s.site.Path+
+			" as its address, in a file that only you can read"
 	case code == http.StatusNotFound || code == http.StatusGone:
 		exit, hint, err = failure.ExitUsage, "give the address of the site's front page", notThere{err}
 	case code >= 500 || code == http.StatusTooManyRequests || code == http.StatusRequestTimeout:

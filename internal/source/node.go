@@ -51,7 +51,8 @@ func ThisNode(ctx context.Context, o Options, n Machine) (*board.Board, booking.
 	var maintenance bool
 	var asked sync.WaitGroup
 	asked.Go(func() {
-		in.Calendar, maintenance, problems = bookingsHere(ctx, o, host, dir, booking.Options{Aliases: aliases, Now: o.Now().UTC()})
+		in.Calendar, maintenance, problems = bookingsHere(ctx, o, host, dir,
+			booking.Options{Aliases: aliases, Now: o.Now().UTC()})
 	})
 	snap, err := n.Collect(ctx)
 	asked.Wait()
@@ -101,7 +102,8 @@ func bookingsHere(ctx context.Context, o Options, host, dir string, opt booking.
 	switch {
 	case cfg.String("site_url") != "":
 		if err := s.at(cfg.String("site_url")); err != nil {
-			return nil, false, []snapshot.Problem{{Code: "site:unreachable", Message: "the bookings are not known: " + err.Error()}}
+			return nil, false, []snapshot.Problem{{Code: "site:unreachable",
+				Message: "the bookings are not known: " + err.Error()}}
 		}
 	case config.IsFile(filepath.Join(cfg.String("site"), data.BoardPath)):
 		s.file, s.Name = filepath.Join(cfg.String("site"), data.BoardPath), cfg.String("site")
@@ -111,9 +113,12 @@ func bookingsHere(ctx context.Context, o Options, host, dir string, opt booking.
 	h, bookings, err := s.host(ctx, host)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, false, []snapshot.Problem{{Code: "site:unknown-host", Message: fmt.Sprintf("%s does not know a host %s, so its bookings are not known: see --host", s.Name, host)}}
+		return nil, false, []snapshot.Problem{{Code: "site:unknown-host",
+			Message: fmt.Sprintf("%s does not know a host %s, so its bookings are not known: see --host", s.Name,
+				host)}}
 	case err != nil:
-		return nil, false, []snapshot.Problem{{Code: "site:unreachable", Message: "the bookings are not known: " + err.Error()}}
+		return nil, false, []snapshot.Problem{{Code: "site:unreachable",
+			Message: "the bookings are not known: " + err.Error()}}
 	}
 	var problems []snapshot.Problem
 	if age := o.Now().Sub(h.SnapshotAt); !h.SnapshotAt.IsZero() && age > siteSilence {
@@ -128,7 +133,8 @@ func bookingsHere(ctx context.Context, o Options, host, dir string, opt booking.
 // and what is wrong with those or with the whole file.
 func keepHost(cal *booking.Calendar, host string) {
 	cal.Bookings = slices.DeleteFunc(cal.Bookings, func(b booking.Booking) bool { return b.Host != host })
-	cal.Problems = slices.DeleteFunc(cal.Problems, func(p snapshot.Problem) bool { return p.Host != "" && p.Host != host })
+	cal.Problems = slices.DeleteFunc(cal.Problems,
+		func(p snapshot.Problem) bool { return p.Host != "" && p.Host != host })
 }
 
 // followCards gives bookings by number the numbers that their cards have now,
@@ -151,8 +157,9 @@ func Calendar(shown []board.Booking, of func(host string) bool) *booking.Calenda
 		if !of(s.Host) {
 			continue
 		}
-		b := booking.Booking{ID: s.ID, Host: s.Host, Name: s.Name, Written: s.Name, From: s.From, Until: s.Until, Comment: s.Comment,
-			Kind: booking.Kind(s.Kind), By: s.By, Forced: s.Forced}
+		b := booking.Booking{ID: s.ID, Host: s.Host, Name: s.Name, Written: s.Name, From: s.From, Until: s.Until,
+			Comment: s.Comment,
+			Kind:    booking.Kind(s.Kind), By: s.By, Forced: s.Forced}
 		targets := []booking.Target{{All: true, Index: -1}}
 		switch {
 		case s.UUID != "":

@@ -58,7 +58,8 @@ func BenchmarkSites(b *testing.B) {
 				b.ReportAllocs()
 				size := 0
 				for b.Loop() {
-					files, err := boardtest.Files(render.Input{Board: front}, func(in render.Input) error { return page.Files(in, nil) })
+					files, err := boardtest.Files(render.Input{Board: front},
+						func(in render.Input) error { return page.Files(in, nil) })
 					if err != nil {
 						b.Fatal(err)
 					}

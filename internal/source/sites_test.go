@@ -50,7 +50,8 @@ func TestSitesAreReadSideBySide(t *testing.T) {
 		<-end
 	})
 	t.Cleanup(func() { close(end) })
-	circles := sitetest.Serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) })
+	circles := sitetest.Serve(t,
+		func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) })
 	s := newSites(t, true, answers(string(summary)), dir, hangs, drips, circles, answers("<html>"),
 		answers(strings.Repeat(" ", data.MaxSummaryBytes)+string(summary)), "http://127.0.0.1:1/", dir+"/none",
 		strings.Replace(answers(string(summary)), "http://", "http://eva:secret@", 1))
@@ -65,7 +66,8 @@ func TestSitesAreReadSideBySide(t *testing.T) {
 			t.Errorf("it tells the password: %+v", one)
 		}
 	}
-	for i, want := range []string{"3 ", "3 ", "no answer within 2s", "no complete answer within 2s", "circles", "login in front of it", "larger than 64 KiB",
+	for i, want := range []string{"3 ", "3 ", "no answer within 2s", "no complete answer within 2s", "circles",
+		"login in front of it", "larger than 64 KiB",
 		"refused", "no such file", "3 "} {
 		if !strings.Contains(got[i], want) {
 			t.Errorf("s%d: %q, want %q", i, got[i], want)

@@ -108,7 +108,8 @@ func (s *Source) at(address string) error {
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
-		return failure.Usage("a site is read over https or http, or from s3://bucket/prefix", "%s: %q is no scheme of a site", u.Redacted(), u.Scheme)
+		return failure.Usage("a site is read over https or http, or from s3://bucket/prefix",
+			"%s: %q is no scheme of a site", u.Redacted(), u.Scheme)
 	case u.Host == "":
 		return failure.Usage("write it as https://gpu.example.org/", "%s names no host", u.Redacted())
 	}

@@ -72,14 +72,17 @@ func TestANodeAsksItsSiteForBookings(t *testing.T) {
 		{"", "gpu01", 0, "", ""},
 	} {
 		cfg := settingsOf(t, map[string]string{"site_timeout": "2s", "site_url": c.site, "site": t.TempDir()})
-		cal, _, problems := bookingsHere(t.Context(), Options{Config: cfg, Now: func() time.Time { return sitetest.Now.Add(c.age) }}, c.host, "", booking.Options{})
+		cal, _, problems := bookingsHere(t.Context(),
+			Options{Config: cfg, Now: func() time.Time { return sitetest.Now.Add(c.age) }}, c.host, "",
+			booking.Options{})
 		var got []string
 		if cal != nil {
 			for _, b := range cal.Bookings {
 				got = append(got, fmt.Sprintf("%s %s %s", b.Target, b.Name, b.Kind))
 			}
 		}
-		if strings.Join(got, ", ") != c.want || (len(problems) > 0) != (c.problem != "") || len(problems) > 0 && problems[0].Code != c.problem {
+		if strings.Join(got, ", ") != c.want || (len(problems) > 0) != (c.problem != "") || len(problems) > 0 &&
+			problems[0].Code != c.problem {
 			t.Errorf("%s of %s: %v, %v", c.host, c.site, got, problems)
 		}
 	}
@@ -137,7 +140,8 @@ func TestConcerningReadsFewFiles(t *testing.T) {
 			if slices.Sort(asked); from == site && strings.Join(asked, " ") != want {
 				t.Errorf("for %s it asks for %q, want %q", name, asked, want)
 			}
-			if hosts != strings.Count(want, "gpu0") || len(b.Bookings) != 2 || !b.GeneratedAt.Equal(sitetest.Now) || b.Late(sitetest.Now) || !b.Late(sitetest.Now.Add(time.Hour)) {
+			if hosts != strings.Count(want, "gpu0") || len(b.Bookings) != 2 || !b.GeneratedAt.Equal(sitetest.Now) ||
+				b.Late(sitetest.Now) || !b.Late(sitetest.Now.Add(time.Hour)) {
 				t.Errorf("%s of %s: %d hosts, %d bookings, of %s", name, from, hosts, len(b.Bookings), b.GeneratedAt)
 			}
 		}

@@ -27,7 +27,8 @@ func TestDistance(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	known := []string{"name", "date", "from", "kind"}
-	for word, want := range map[string]string{"naem": "name", "data": "date", "form": "from", "zzzz": "", "": "", "dates!!": ""} {
+	for word, want := range map[string]string{"naem": "name", "data": "date", "form": "from", "zzzz": "", "": "",
+		"dates!!": ""} {
 		if got := Nearest(word, known, 2); got != want {
 			t.Errorf("%q: %q, want %q", word, got, want)
 		}

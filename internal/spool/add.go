@@ -51,7 +51,8 @@ func (s *Spool) Add(snap *snapshot.Snapshot) error {
 		s.boot, s.recent = snap.BootID, nil
 	}
 	s.recent = window(append(s.recent, sample), now)
-	data, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: host, BootID: snap.BootID, Snapshot: snap, Samples: s.recent})
+	data, err := snapshot.EncodeBundle(
+		&snapshot.Bundle{Host: host, BootID: snap.BootID, Snapshot: snap, Samples: s.recent})
 	if err == nil {
 		_, err = atomicfile.Write(s.path(LatestName), data, filePerm)
 	}
@@ -137,7 +138,8 @@ func (s *Spool) seal(host, current string) error {
 // hour without a free name is dropped.
 func (s *Spool) writeHour(h *snapshot.Hour) error {
 	data, err := snapshot.EncodeHour(h)
-	for len(h.Samples) > 1 && (snapshot.CodeOf(err) == snapshot.BadTooLarge || snapshot.CodeOf(err) == snapshot.BadTooMany) {
+	for len(h.Samples) > 1 &&
+		(snapshot.CodeOf(err) == snapshot.BadTooLarge || snapshot.CodeOf(err) == snapshot.BadTooMany) {
 		h.Samples = h.Samples[len(h.Samples)/2:] // a reader would refuse the file
 		data, err = snapshot.EncodeHour(h)
 	}

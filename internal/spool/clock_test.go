@@ -115,7 +115,8 @@ func TestClockGoesBack(t *testing.T) {
 		t.Errorf("the bundle is number %d of %v", b.Snapshot.Seq, b.Snapshot.CollectedAt)
 	}
 	add(t, s, bootA, noon.Add(2*time.Hour))
-	wantHours(t, dir, "hour-20261120T12-aaaaaaaa.2.jsonl.gz 3", "hour-20261120T12-aaaaaaaa.jsonl.gz 1", "hour-20261120T13-aaaaaaaa.jsonl.gz 2")
+	wantHours(t, dir, "hour-20261120T12-aaaaaaaa.2.jsonl.gz 3", "hour-20261120T12-aaaaaaaa.jsonl.gz 1",
+		"hour-20261120T13-aaaaaaaa.jsonl.gz 2")
 	for i := range 40 { // a clock that goes back and forth
 		add(t, s, bootA, noon.Add(time.Duration(3+i%2)*time.Hour))
 	}
@@ -199,7 +200,8 @@ func TestAnHourWithTooManySamples(t *testing.T) {
 	}
 	add(t, s, bootA, noon.Add(time.Hour))
 	for name, h := range hours(t, dir) {
-		if last := h.Samples[len(h.Samples)-1].Seq; last != snapshot.MaxSamples+1 || len(h.Samples) != snapshot.MaxSamples/2+1 {
+		if last := h.Samples[len(h.Samples)-1].Seq; last != snapshot.MaxSamples+1 ||
+			len(h.Samples) != snapshot.MaxSamples/2+1 {
 			t.Errorf("%s has %d samples up to number %d", name, len(h.Samples), last)
 		}
 	}
@@ -209,7 +211,8 @@ func TestNamesOfJournals(t *testing.T) {
 	if hour, boot, ok := parseJournalName(journalName(noon, bootA)); !ok || boot != bootA || !hour.Equal(noon) {
 		t.Errorf("%v, %q, %v", hour, boot, ok)
 	}
-	for _, name := range []string{"journal-20261120T12-a", ".journal-20261120T12", ".journal-20261120T12-", ".journal-20261120T12-a b", ".journal-20261199T12-a", ".journal--a"} {
+	for _, name := range []string{"journal-20261120T12-a", ".journal-20261120T12", ".journal-20261120T12-",
+		".journal-20261120T12-a b", ".journal-20261199T12-a", ".journal--a"} {
 		if _, _, ok := parseJournalName(name); ok {
 			t.Errorf("%q is the name of a journal", name)
 		}

@@ -67,7 +67,8 @@ func TestPending(t *testing.T) {
 	contents := map[string][]byte{}
 	for _, name := range files {
 		data, err := s.Read(name)
-		if on, diskErr := os.ReadFile(filepath.Join(dir, name)); errors.Join(err, diskErr) != nil || !bytes.Equal(data, on) {
+		if on, diskErr := os.ReadFile(filepath.Join(dir, name)); errors.Join(err, diskErr) != nil ||
+			!bytes.Equal(data, on) {
 			t.Errorf("read %d bytes of %s, and it has %d: %v", len(data), name, len(on), errors.Join(err, diskErr))
 		}
 		contents[name] = data
@@ -120,7 +121,8 @@ func TestPending(t *testing.T) {
 		t.Errorf("with a broken memory pending is %s", got)
 	}
 	// Nor does a forged one make the publisher remove anything but hour files.
-	if err := os.WriteFile(s.stateFile("a"), []byte(`{"target":"a","files":{"../secret":"x","latest.json.gz":"x","passwd":"x"}}`), 0o600); err != nil {
+	if err := os.WriteFile(s.stateFile("a"),
+		[]byte(`{"target":"a","files":{"../secret":"x","latest.json.gz":"x","passwd":"x"}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if old := s.Obsolete("a"); len(old) > 0 {
@@ -161,7 +163,8 @@ func TestDiskErrorOfTheDeliveries(t *testing.T) {
 		need.Skip(t, fmt.Sprintf("mounting a file that cannot be read: %v", err))
 	}
 	_, err := s.Pending("a")
-	for what, err := range map[string]error{"pending": err, "delivered": s.Delivered("a", hour, nil), "withdrawn": s.Withdrawn("a", hour)} {
+	for what, err := range map[string]error{"pending": err, "delivered": s.Delivered("a", hour, nil),
+		"withdrawn": s.Withdrawn("a", hour)} {
 		if !errors.Is(err, unix.EIO) {
 			t.Errorf("%s: %v", what, err)
 		}

@@ -229,7 +229,8 @@ func (d *Drops) Hours(host string) []HourFile {
 		defer inner.Close()
 		hours = append(hours, hoursIn(inner, InnerName+"/", host)...)
 	}
-	slices.SortFunc(hours, func(a, b HourFile) int { return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Name, b.Name)) })
+	slices.SortFunc(hours,
+		func(a, b HourFile) int { return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Name, b.Name)) })
 	return hours
 }
 
@@ -282,7 +283,8 @@ func (d *Drops) readHour(f HourFile) (*snapshot.Hour, error) {
 	case h.Host != f.Host:
 		return nil, foreign(f.Host, h.Host)
 	case !h.Start.Equal(f.Start) || bootPrefix(h.BootID) != f.Boot:
-		return nil, refuse(snapshot.BadParse, "it holds the hour %s of boot %s", h.Start.Format(hourStamp), bootPrefix(h.BootID))
+		return nil, refuse(snapshot.BadParse, "it holds the hour %s of boot %s", h.Start.Format(hourStamp),
+			bootPrefix(h.BootID))
 	}
 	return h, nil
 }

@@ -75,7 +75,8 @@ func bundleOf(t *testing.T, host string, seq uint64, at time.Time) []byte {
 	t.Helper()
 	sn := snap(bootA, at)
 	sn.Seq = seq
-	data, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: host, BootID: bootA, Snapshot: sn, Samples: []snapshot.Sample{sn.Sample()}})
+	data, err := snapshot.EncodeBundle(
+		&snapshot.Bundle{Host: host, BootID: bootA, Snapshot: sn, Samples: []snapshot.Sample{sn.Sample()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,8 +128,10 @@ func TestDrops(t *testing.T) {
 			t.Errorf("hour %d: %+v, %v", i, h, err)
 		}
 	}
-	for _, f := range []HourFile{{Host: "gpu01", Name: "latest.json.gz"}, {Host: "gpu02", Name: found[0].Name}, {Host: "gpu01", Name: "in/" + found[0].Name}, {Host: "gpu01", Name: "hour-20261120T05-b1.jsonl.gz"}} {
-		if h, err := d.ReadHour(f); h != nil || err == nil || !errors.Is(err, fs.ErrNotExist) != (f.Name == LatestName) {
+	for _, f := range []HourFile{{Host: "gpu01", Name: "latest.json.gz"}, {Host: "gpu02", Name: found[0].Name},
+		{Host: "gpu01", Name: "in/" + found[0].Name}, {Host: "gpu01", Name: "hour-20261120T05-b1.jsonl.gz"}} {
+		if h, err := d.ReadHour(f); h != nil || err == nil ||
+			!errors.Is(err, fs.ErrNotExist) != (f.Name == LatestName) {
 			t.Errorf("%+v: %v, %v", f, h, err)
 		}
 	}
@@ -186,7 +189,8 @@ func TestDropDirectoryIsAFile(t *testing.T) {
 	if hosts, problems := d.Hosts(); hosts != nil || len(problems) != 1 || problems[0].Code != badUnreadable {
 		t.Errorf("%v, %v", hosts, problems)
 	}
-	if _, _, err := d.Latest("gpu01"); snapshot.CodeOf(err) != badUnreadable || !strings.HasPrefix(err.Error(), "reading snapshot of gpu01: ") {
+	if _, _, err := d.Latest("gpu01"); snapshot.CodeOf(err) != badUnreadable ||
+		!strings.HasPrefix(err.Error(), "reading snapshot of gpu01: ") {
 		t.Errorf("latest: %v", err)
 	}
 	if _, err := OpenDrops(data); err == nil {
@@ -197,7 +201,9 @@ func TestDropDirectoryIsAFile(t *testing.T) {
 // Within one boot the number decides, between two boots the time, and the future loses.
 func TestNewer(t *testing.T) {
 	bundle := func(boot string, seq uint64, minutes int) *snapshot.Bundle {
-		return &snapshot.Bundle{BootID: boot, Snapshot: &snapshot.Snapshot{Seq: seq, CollectedAt: snapshot.TimeOf(noon.Add(time.Duration(minutes) * time.Minute))}}
+		return &snapshot.Bundle{BootID: boot,
+			Snapshot: &snapshot.Snapshot{Seq: seq,
+				CollectedAt: snapshot.TimeOf(noon.Add(time.Duration(minutes) * time.Minute))}}
 	}
 	limit := noon.Add(10 * time.Minute)
 	for _, tt := range []struct {
@@ -216,7 +222,8 @@ func TestNewer(t *testing.T) {
 		{bundle(bootA, 1, 11), bundle(bootB, 1, 0), time.Time{}, true},
 	} {
 		if got := Newer(tt.a, tt.b, tt.limit); got != tt.want {
-			t.Errorf("%s %v before %s %v: %v", tt.a.BootID, tt.a.Snapshot.CollectedAt, tt.b.BootID, tt.b.Snapshot.CollectedAt, got)
+			t.Errorf("%s %v before %s %v: %v", tt.a.BootID, tt.a.Snapshot.CollectedAt, tt.b.BootID,
+				tt.b.Snapshot.CollectedAt, got)
 		}
 	}
 }
@@ -251,7 +258,8 @@ func TestHostsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, problems := d.Hosts(); len(problems) != snapshot.MaxErrors+1 || !strings.Contains(problems[snapshot.MaxErrors].Message, "+144 more") {
+	if _, problems := d.Hosts(); len(problems) != snapshot.MaxErrors+1 ||
+		!strings.Contains(problems[snapshot.MaxErrors].Message, "+144 more") {
 		t.Errorf("%d problems, the last %v", len(problems), problems[len(problems)-1])
 	}
 }
@@ -290,11 +298,14 @@ func TestHostileFiles(t *testing.T) {
 			}
 			return err
 		}, badNotRegular},
-		{"a sparse file of 8 TiB", func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o644), os.Truncate(p, 8<<40)) }, snapshot.BadTooLarge},
+		{"a sparse file of 8 TiB",
+			func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o644), os.Truncate(p, 8<<40)) },
+			snapshot.BadTooLarge},
 		{"an empty file", func(p string) error { return os.WriteFile(p, nil, 0o644) }, snapshot.BadEmpty},
 		{"noise", func(p string) error { return os.WriteFile(p, []byte("noise"), 0o644) }, snapshot.BadGzip},
 		{"half a bundle", func(p string) error { return os.WriteFile(p, good[:len(good)/2], 0o644) }, snapshot.BadGzip},
-		{"another host's", func(p string) error { return os.WriteFile(p, bundleOf(t, "gpu02", 1, noon), 0o644) }, snapshot.BadForeign},
+		{"another host's", func(p string) error { return os.WriteFile(p, bundleOf(t, "gpu02", 1, noon), 0o644) },
+			snapshot.BadForeign},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if err := os.RemoveAll(path); err != nil {
@@ -314,7 +325,8 @@ func TestHostileFiles(t *testing.T) {
 				}
 			}
 			// The same at the name of an hour.
-			f := HourFile{Host: "gpu01", Name: "hour-20261120T09-aaaaaaaa.jsonl.gz", Start: noon.Add(-3 * time.Hour), Boot: "aaaaaaaa"}
+			f := HourFile{Host: "gpu01", Name: "hour-20261120T09-aaaaaaaa.jsonl.gz", Start: noon.Add(-3 * time.Hour),
+				Boot: "aaaaaaaa"}
 			if err := os.Rename(path, filepath.Join(drop, f.Name)); err != nil {
 				t.Fatal(err)
 			}
@@ -391,7 +403,8 @@ func BenchmarkLatestUnchanged(b *testing.B) {
 	sn := snap(bootA, noon)
 	sn.Seq = 1
 	content, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: "gpu01", BootID: bootA, Snapshot: sn})
-	if err := errors.Join(err, os.MkdirAll(drop, 0o755), os.WriteFile(filepath.Join(drop, LatestName), content, 0o644)); err != nil {
+	if err := errors.Join(err, os.MkdirAll(drop, 0o755),
+		os.WriteFile(filepath.Join(drop, LatestName), content, 0o644)); err != nil {
 		b.Fatal(err)
 	}
 	d, err := OpenDrops(data)

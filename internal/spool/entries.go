@@ -47,7 +47,8 @@ func readRegular(root *os.Root, name string) ([]byte, error) {
 			return nil, refuse(badNotRegular, "%s has %d names", name, links)
 		}
 		if info.Size() > snapshot.MaxFileBytes {
-			return nil, refuse(snapshot.BadTooLarge, "%s is %d bytes, and %d is the most", name, info.Size(), snapshot.MaxFileBytes)
+			return nil, refuse(snapshot.BadTooLarge, "%s is %d bytes, and %d is the most", name, info.Size(),
+				snapshot.MaxFileBytes)
 		}
 		if data, err := readSame(root, name, info); !errors.Is(err, errReplaced) {
 			return data, err

@@ -165,7 +165,8 @@ func TestProblemsOfNodesAreLimited(t *testing.T) {
 		t.Errorf("%d problems, want %d: the last is %+v", len(all), snapshot.MaxErrors, all[len(all)-1])
 	}
 	write(t, filepath.Join(parent, "more"), nil)
-	if _, all := drops(t, data).Hosts(); len(all) != snapshot.MaxErrors+1 || !strings.HasSuffix(all[len(all)-1].Message, "+1 more") {
+	if _, all := drops(t, data).Hosts(); len(all) != snapshot.MaxErrors+1 ||
+		!strings.HasSuffix(all[len(all)-1].Message, "+1 more") {
 		t.Errorf("%d problems, the last is %q", len(all), all[len(all)-1].Message)
 	}
 }

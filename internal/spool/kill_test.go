@@ -152,7 +152,8 @@ func TestKilledAtEverySystemCall(t *testing.T) {
 		s.Close()
 		var before uint64 = 2
 		for k := 1; k <= 12; k += step {
-			cmd := collector(dir, noon.Add(time.Duration(k)*time.Hour), strace, "-f", "-qq", "-o", "/dev/null", "-e", "trace="+call, "-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", call, k))
+			cmd := collector(dir, noon.Add(time.Duration(k)*time.Hour), strace, "-f", "-qq", "-o", "/dev/null", "-e",
+				"trace="+call, "-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", call, k))
 			out, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)

@@ -22,7 +22,8 @@ func TestReadersBesideADelivery(t *testing.T) {
 	}
 	deliver := func(seq uint64) {
 		t.Helper()
-		if _, err := atomicfile.Write(filepath.Join(drop, LatestName), bundleOf(t, "gpu01", seq, noon.Add(time.Duration(seq)*time.Second)), 0o644); err != nil {
+		if _, err := atomicfile.Write(filepath.Join(drop, LatestName),
+			bundleOf(t, "gpu01", seq, noon.Add(time.Duration(seq)*time.Second)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

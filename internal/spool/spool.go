@@ -109,11 +109,13 @@ func Open(dir string) (*Spool, error) {
 	case !info.IsDir():
 		return nil, fmt.Errorf("opening spool %s: %w: it is a symlink", dir, ErrNotPrivate)
 	case info.Mode().Perm()&0o022 != 0:
-		return nil, fmt.Errorf("opening spool %s: %w: mode %v lets others write (chmod go-w mends it)", dir, ErrNotPrivate, info.Mode().Perm())
+		return nil, fmt.Errorf("opening spool %s: %w: mode %v lets others write (chmod go-w mends it)", dir,
+			ErrNotPrivate, info.Mode().Perm())
 	case owner != os.Geteuid() && os.Geteuid() != 0:
 		return nil, fmt.Errorf("opening spool %s: %w: it belongs to uid %d", dir, ErrNotPrivate, owner)
 	}
-	return &Spool{dir: dir, maxBytes: defaultMaxBytes, maxFiles: defaultMaxFiles, session: strings.ToLower(rand.Text())}, nil
+	return &Spool{dir: dir, maxBytes: defaultMaxBytes, maxFiles: defaultMaxFiles,
+		session: strings.ToLower(rand.Text())}, nil
 }
 
 // Dir returns the directory of the spool.

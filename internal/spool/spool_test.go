@@ -28,10 +28,13 @@ func ptr[T any](v T) *T { return &v }
 func snap(boot string, at time.Time) *snapshot.Snapshot {
 	return &snapshot.Snapshot{
 		Host: "gpu01", BootID: boot, CollectedAt: snapshot.TimeOf(at), Collector: "test",
-		GPUs: []snapshot.GPU{{Index: 0, UUID: "GPU-1", Name: "NVIDIA A100", MemoryTotal: ptr(int64(81920)), MemoryUsed: ptr(int64(1000)),
-			Readings: snapshot.Readings{UtilizationGPU: ptr(at.Second()), PowerDraw: ptr(250.5)}, Health: snapshot.HealthOK}},
-		Processes: []snapshot.Process{{GPU: 0, PID: 1, Type: snapshot.Compute, User: "ann", UsedMemory: ptr(int64(990))}},
-		Errors:    []snapshot.Problem{},
+		GPUs: []snapshot.GPU{{Index: 0, UUID: "GPU-1", Name: "NVIDIA A100", MemoryTotal: ptr(int64(81920)),
+			MemoryUsed: ptr(int64(1000)),
+			Readings:   snapshot.Readings{UtilizationGPU: ptr(at.Second()), PowerDraw: ptr(250.5)},
+			Health:     snapshot.HealthOK}},
+		Processes: []snapshot.Process{{GPU: 0, PID: 1, Type: snapshot.Compute, User: "ann",
+			UsedMemory: ptr(int64(990))}},
+		Errors: []snapshot.Problem{},
 	}
 }
 
@@ -194,7 +197,8 @@ func TestLostSpoolNumbersGrow(t *testing.T) {
 	for i, uptime := range []int64{40, 60, 62, 64} {
 		before = at(s, uptime)
 		if want := uint64(40 + i); before != want {
-			t.Errorf("number %d at %d s after the boot, want %d: the first is the seconds since the boot, the others follow it", before, uptime, want)
+			t.Errorf(
+				"number %d at %d s after the boot, want %d: the first is the seconds since the boot, the others follow it", before, uptime, want)
 		}
 	}
 	s.Close()
@@ -211,7 +215,8 @@ func TestAddRefuses(t *testing.T) {
 	badHost := snap(bootA, noon)
 	badHost.Host = "../gpu01"
 	for want, sn := range map[string]*snapshot.Snapshot{
-		"host": badHost, "when it was collected": snap(bootA, time.Time{}), "out of range": snap(bootA, time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC)),
+		"host": badHost, "when it was collected": snap(bootA, time.Time{}),
+		"out of range": snap(bootA, time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC)),
 	} {
 		if err := s.Add(sn); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want an error about %q", err, want)
@@ -276,7 +281,8 @@ func TestJournalTooLarge(t *testing.T) {
 	if err := errors.Join(os.WriteFile(journal, nil, 0o600), os.Truncate(journal, maxJournal)); err != nil {
 		t.Fatal(err)
 	}
-	if err := appendSample(journal, snapshot.Sample{Seq: 1, At: noon}); err == nil || !strings.Contains(err.Error(), "larger") {
+	if err := appendSample(journal, snapshot.Sample{Seq: 1, At: noon}); err == nil ||
+		!strings.Contains(err.Error(), "larger") {
 		t.Errorf("a full journal: %v", err)
 	}
 	if err := os.Truncate(journal, maxJournal+1); err != nil {
@@ -295,7 +301,8 @@ func TestJournalTooLarge(t *testing.T) {
 
 // What cannot be removed is an error, and the snapshot is there all the same.
 func TestPruneReportsErrors(t *testing.T) {
-	for name, at := range map[string]time.Time{"expired": noon.Add(-100 * time.Hour), "over the limit": noon.Add(-3 * time.Hour)} {
+	for name, at := range map[string]time.Time{"expired": noon.Add(-100 * time.Hour),
+		"over the limit": noon.Add(-3 * time.Hour)} {
 		dir := filepath.Join(t.TempDir(), "spool")
 		s := open(t, dir)
 		s.maxFiles = 0
@@ -327,9 +334,11 @@ func TestJournalKeepsTheNumber(t *testing.T) {
 func TestAddSweeps(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "spool")
 	s := open(t, dir)
-	old, young := filepath.Join(dir, ".tmp-latest.json.gz-ABCDEFGHIJKLMNOPQRSTUVWXYZ"), filepath.Join(dir, ".tmp-latest.json.gz-BCDEFGHIJKLMNOPQRSTUVWXYZA")
+	old, young := filepath.Join(dir, ".tmp-latest.json.gz-ABCDEFGHIJKLMNOPQRSTUVWXYZ"), filepath.Join(dir,
+		".tmp-latest.json.gz-BCDEFGHIJKLMNOPQRSTUVWXYZA")
 	for path, age := range map[string]time.Duration{old: 2 * time.Hour, young: time.Minute} {
-		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, noon.Add(-age), noon.Add(-age))); err != nil {
+		if err := errors.Join(os.WriteFile(path, nil, 0o600),
+			os.Chtimes(path, noon.Add(-age), noon.Add(-age))); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -93,7 +93,8 @@ func TestSweepKeepsWhatIsInUse(t *testing.T) {
 		s.write("gpu02/"+name, 100)
 	}
 	for _, host := range []string{"gpu01", "gpu02"} {
-		if l := s.sweep(host, s.old); l.Removed != 0 || l.OverLimit() || l.Files != len(all) || l.Bytes != int64(100*len(all)) {
+		if l := s.sweep(host, s.old); l.Removed != 0 || l.OverLimit() || l.Files != len(all) ||
+			l.Bytes != int64(100*len(all)) {
 			t.Errorf("%s: %+v", host, l)
 		}
 	}
@@ -124,13 +125,15 @@ func TestSweepRemovesWhatDoesNotBelong(t *testing.T) {
 		s.write("gpu01/"+name, 10)
 	}
 	s.write("gpu02/"+LatestName, 10)
-	for _, name := range []string{"notes.txt", ".tmp-old", ".htaccess", "hour-20269999T05-b.jsonl.gz", "hour-x.jsonl.gz", "latest.json.gz.bak", s.hour(50, "b")} {
+	for _, name := range []string{"notes.txt", ".tmp-old", ".htaccess", "hour-20269999T05-b.jsonl.gz",
+		"hour-x.jsonl.gz", "latest.json.gz.bak", s.hour(50, "b")} {
 		s.write("gpu01/"+name, 10)
 	}
 	// A reader takes no file of this size, whatever its name and age.
 	s.write("gpu01/"+s.hour(3, "b"), snapshot.MaxFileBytes+1)
 	s.write("gpu01/.tmp-new", snapshot.MaxFileBytes+1)
-	for name, to := range map[string]string{"link": outside, "dirlink": filepath.Join(s.data, "drop", "gpu02"), s.hour(4, "b"): "../gpu02/" + LatestName} {
+	for name, to := range map[string]string{"link": outside, "dirlink": filepath.Join(s.data, "drop", "gpu02"),
+		s.hour(4, "b"): "../gpu02/" + LatestName} {
 		if err := os.Symlink(to, filepath.Join(s.data, "drop", "gpu01", name)); err != nil {
 			t.Fatal(err)
 		}
@@ -175,8 +178,10 @@ func TestSweepBoundsADrop(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 		names := s.names("gpu01")
-		if len(names) != defaultMaxFiles+1 || !slices.Contains(names, s.hour(0, "b0")) || slices.Contains(names, s.hour(59, "b0")) {
-			t.Errorf("%d files are left, from %s to %s; the newest hours have to stay", len(names), names[0], names[len(names)-2])
+		if len(names) != defaultMaxFiles+1 || !slices.Contains(names, s.hour(0, "b0")) ||
+			slices.Contains(names, s.hour(59, "b0")) {
+			t.Errorf("%d files are left, from %s to %s; the newest hours have to stay", len(names), names[0],
+				names[len(names)-2])
 		}
 		if l := s.sweep("gpu01", s.now); l.OverLimit() || l.Removed != 0 {
 			t.Errorf("the next time: %+v", l)
@@ -203,7 +208,8 @@ func TestSweepBoundsADrop(t *testing.T) {
 			s.write(fmt.Sprint("gpu01/x", n), 0)
 		}
 		// Several have one time: the kernel's clock for files has a resolution of milliseconds.
-		newest, later := filepath.Join(s.data, "drop", "gpu01", fmt.Sprint("x", maxSwept+499)), time.Now().Add(time.Second)
+		newest, later := filepath.Join(s.data, "drop", "gpu01",
+			fmt.Sprint("x", maxSwept+499)), time.Now().Add(time.Second)
 		if err := os.Chtimes(newest, later, later); err != nil {
 			t.Fatal(err)
 		}
@@ -323,7 +329,9 @@ func TestUploadInAFullDrop(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	bundle, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: "gpu01", BootID: "b", Snapshot: &snapshot.Snapshot{Seq: 1, CollectedAt: snapshot.TimeOf(now)}})
+	bundle, err := snapshot.EncodeBundle(
+		&snapshot.Bundle{Host: "gpu01", BootID: "b",
+			Snapshot: &snapshot.Snapshot{Seq: 1, CollectedAt: snapshot.TimeOf(now)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +352,8 @@ func TestUploadInAFullDrop(t *testing.T) {
 		t.Errorf("swept %+v, %v", l, err)
 	}
 	entries, err := os.ReadDir(drop)
-	if err != nil || len(entries) != 2 || entries[0].Name() != ".tmp-latest.json.gz-upload" || entries[1].Name() != LatestName {
+	if err != nil || len(entries) != 2 || entries[0].Name() != ".tmp-latest.json.gz-upload" ||
+		entries[1].Name() != LatestName {
 		t.Errorf("what stays is %v, %v", entries, err)
 	}
 }

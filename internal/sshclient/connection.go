@@ -207,15 +207,18 @@ func (o Options) handshake(conn net.Conn, hop settings, keys *hostKeys, ids *ide
 	if err == nil {
 		return ssh.NewClient(client, channels, requests), nil
 	}
-	if algorithm, ok := errors.AsType[*ssh.AlgorithmNegotiationError](err); ok && algorithm.What == "host key" && modern(algorithm.RequestedAlgorithms) {
+	if algorithm, ok := errors.AsType[*ssh.AlgorithmNegotiationError](err); ok && algorithm.What == "host key" &&
+		modern(algorithm.RequestedAlgorithms) {
 		return nil, configError(CodeHostUnknown, keys.scanCommand(hop),
-			fmt.Errorf("checking the host key of %s: the server has no key of the kind that known_hosts holds: %w", hop.addr(), err))
+			fmt.Errorf("checking the host key of %s: the server has no key of the kind that known_hosts holds: %w",
+				hop.addr(), err))
 	}
 	if len(ids.problems) > 0 && !errors.Is(err, io.EOF) {
 		if e := o.Explain(context.Background(), c, "logging in to "+hop.addr(), err); e.Code == CodeAuth {
 			// The key that could not be read is probably the one that is needed.
 			first := ids.problems[0]
-			return nil, &Error{Code: first.Code, Permanent: true, Advice: first.Advice, Err: fmt.Errorf("%w; and %w", e.Err, first.Err)}
+			return nil, &Error{Code: first.Code, Permanent: true, Advice: first.Advice,
+				Err: fmt.Errorf("%w; and %w", e.Err, first.Err)}
 		}
 	}
 	return nil, err

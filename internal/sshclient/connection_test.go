@@ -37,7 +37,8 @@ func TestFilesOfHostKeys(t *testing.T) {
 			if err != nil || keys.addTo != "~/.ssh/known_hosts" {
 				t.Errorf("%s: %+v, %v", name, keys, err)
 			}
-		} else if !errors.As(err, &e) || e.Code != CodeKnownHosts || !strings.Contains(e.Hint(), c.hint) || !strings.Contains(e.Error(), c.text) {
+		} else if !errors.As(err, &e) || e.Code != CodeKnownHosts || !strings.Contains(e.Hint(), c.hint) ||
+			!strings.Contains(e.Error(), c.text) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -48,17 +49,21 @@ func TestFilesOfHostKeys(t *testing.T) {
 	}
 	var e *Error
 	err = keys.check(s, &net.TCPAddr{}, sshtest.WriteKey(t, filepath.Join(dir, "key"), "ed25519", ""))
-	if !errors.As(err, &e) || e.Code != CodeHostUnknown || !strings.Contains(e.Hint(), "ssh-keyscan -p 22 web >> '/h/a b'  (") || !strings.Contains(e.Error(), "(/h/a b)") {
+	if !errors.As(err, &e) || e.Code != CodeHostUnknown ||
+		!strings.Contains(e.Hint(), "ssh-keyscan -p 22 web >> '/h/a b'  (") ||
+		!strings.Contains(e.Error(), "(/h/a b)") {
 		t.Errorf("%v, hint %q", err, e.Hint())
 	}
 	if got := keys.algorithms(s); got != nil {
 		t.Errorf("without a file: %q", got)
 	}
-	s.userKnown = []string{writeFile(t, filepath.Join(dir, "rsa"), "web "+string(ssh.MarshalAuthorizedKey(sshtest.WriteKey(t, filepath.Join(dir, "r"), "rsa", ""))))}
+	s.userKnown = []string{writeFile(t, filepath.Join(dir, "rsa"),
+		"web "+string(ssh.MarshalAuthorizedKey(sshtest.WriteKey(t, filepath.Join(dir, "r"), "rsa", ""))))}
 	if keys, err = loadHostKeys(s); err != nil {
 		t.Fatal(err)
 	}
-	if got := keys.algorithms(s); !slices.Contains(got, ssh.KeyAlgoRSASHA256) || slices.Contains(got, ssh.KeyAlgoRSA) || slices.Contains(got, ssh.CertAlgoRSAv01) {
+	if got := keys.algorithms(s); !slices.Contains(got, ssh.KeyAlgoRSASHA256) || slices.Contains(got, ssh.KeyAlgoRSA) ||
+		slices.Contains(got, ssh.CertAlgoRSAv01) {
 		t.Errorf("for an RSA key: %q", got)
 	}
 }
@@ -70,7 +75,8 @@ func TestKeysThatAreOffered(t *testing.T) {
 		sshtest.WriteKey(t, filepath.Join(dir, name), "ed25519", passphrase)
 		return filepath.Join(dir, name)
 	}
-	one, two, locked, loose, absent := key("one", ""), key("two", ""), key("locked", "secret"), key("loose", ""), filepath.Join(dir, "absent")
+	one, two, locked, loose, absent := key("one", ""), key("two", ""), key("locked", "secret"), key("loose",
+		""), filepath.Join(dir, "absent")
 	large := writeFile(t, filepath.Join(dir, "large"), strings.Repeat("x", 64<<10+1))
 	if err := os.Chmod(loose, 0o604); err != nil {
 		t.Fatal(err)
@@ -85,7 +91,8 @@ func TestKeysThatAreOffered(t *testing.T) {
 		{[]string{one, two, one}, true, 2, "", ""},
 		{[]string{absent, one}, false, 1, "", ""},
 		{[]string{absent, one}, true, 1, CodeKeyUnreadable, ""},
-		{[]string{locked, loose, large, one}, false, 1, "ssh:key-passphrase" + " " + "ssh:key-mode" + " " + CodeKeyUnreadable, ""},
+		{[]string{locked, loose, large, one}, false, 1,
+			"ssh:key-passphrase" + " " + "ssh:key-mode" + " " + CodeKeyUnreadable, ""},
 		{[]string{loose, locked}, false, 0, "", "ssh:key-mode"},
 		{[]string{absent}, false, 0, "", "ssh:no-key"},
 		{[]string{absent}, true, 0, "", CodeKeyUnreadable},
@@ -102,7 +109,8 @@ func TestKeysThatAreOffered(t *testing.T) {
 			problems = append(problems, problem.Code)
 		}
 		if got := strings.Join(problems, " "); len(ids.signers) != c.offered || got != c.problems {
-			t.Errorf("%q: %d keys are offered, problems %q; want %d, %q", c.files, len(ids.signers), got, c.offered, c.problems)
+			t.Errorf("%q: %d keys are offered, problems %q; want %d, %q", c.files, len(ids.signers), got, c.offered,
+				c.problems)
 		}
 	}
 }
@@ -144,7 +152,8 @@ func TestLoginBackoff(t *testing.T) {
 func TestCommandByHand(t *testing.T) {
 	for want, o := range map[string]Options{
 		"sftp web": {Program: "sftp", Host: "web"},
-		"sftp -i /k -i '/a b' -o UserKnownHostsFile='/x /y' -P 2222 u@web": {Program: "sftp", Host: "web", User: "u", Port: 2222,
+		"sftp -i /k -i '/a b' -o UserKnownHostsFile='/x /y' -P 2222 u@web": {Program: "sftp", Host: "web", User: "u",
+			Port:     2222,
 			Identity: []string{"/k", "/a b"}, KnownHosts: []string{"/x", "/y"}},
 		"ssh -o BatchMode=yes -p 2222 u@web true": {Program: "ssh", Host: "web", User: "u", Port: 2222},
 	} {
@@ -157,8 +166,10 @@ func TestCommandByHand(t *testing.T) {
 // TestCodesOfRareFailures: what no server of the tests does by itself.
 func TestCodesOfRareFailures(t *testing.T) {
 	noName := &net.DNSError{Err: "no such host", Name: "web.example.org", IsNotFound: true}
-	for want, err := range map[string]error{"ssh:resolve": noName, "ssh:handshake": errors.New("ssh: no common tongue")} {
-		if e := (Options{}).Explain(t.Context(), nil, "connecting", err); e.Code != want || e.Hint() == "" || !e.Temporary() {
+	for want, err := range map[string]error{"ssh:resolve": noName,
+		"ssh:handshake": errors.New("ssh: no common tongue")} {
+		if e := (Options{}).Explain(t.Context(), nil, "connecting", err); e.Code != want || e.Hint() == "" ||
+			!e.Temporary() {
 			t.Errorf("%s (%v), hint %q, temporary %v", e.Code, e, e.Hint(), e.Temporary())
 		}
 	}
@@ -184,9 +195,24 @@ func TestWatchedConn(t *testing.T) {
 		do              func(*watchedConn) error
 		timedOut, broke bool
 	}{
-		"a read that takes too long":  {func(c *watchedConn) error { c.SetDeadline(past); _, err := c.Read(make([]byte, 1)); return err }, true, false},
-		"a write that takes too long": {func(c *watchedConn) error { c.SetDeadline(past); _, err := c.Write(make([]byte, 1)); return err }, true, true},
-		"a write to a closed end":     {func(c *watchedConn) error { c.Conn.Close(); _, err := c.Write(make([]byte, 1)); return err }, false, true},
+		"a read that takes too long": {func(c *watchedConn) error {
+			c.SetDeadline(past)
+			_,
+				err := c.Read(make([]byte, 1))
+			return err
+		}, true, false},
+		"a write that takes too long": {func(c *watchedConn) error {
+			c.SetDeadline(past)
+			_,
+				err := c.Write(make([]byte, 1))
+			return err
+		}, true, true},
+		"a write to a closed end": {func(c *watchedConn) error {
+			c.Conn.Close()
+			_,
+				err := c.Write(make([]byte, 1))
+			return err
+		}, false, true},
 	} {
 		near, far := net.Pipe()
 		conn := &watchedConn{Conn: near}

@@ -107,7 +107,8 @@ func (o Options) Explain(ctx context.Context, c *Conn, doing string, err error) 
 			wrapped,
 		)
 	case strings.Contains(text, "in response to channel open: <nil>"): // cut; or sshd that refuses its chroot, which every retry would repeat
-		return &Error{Code: CodeNoSFTP, Advice: noSFTPHint, Err: fmt.Errorf("%s: the connection ended while the session opened", doing)}
+		return &Error{Code: CodeNoSFTP, Advice: noSFTPHint,
+			Err: fmt.Errorf("%s: the connection ended while the session opened", doing)}
 	case errors.As(err, &open) && open.Reason == ssh.ResourceShortage:
 		return again(CodeBusy,
 			"the server has no room for another session: look at its memory, and at MaxSessions in its sshd_config")

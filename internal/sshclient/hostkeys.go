@@ -37,11 +37,14 @@ func loadHostKeys(s settings) (*hostKeys, error) {
 		case errors.Is(err, fs.ErrNotExist):
 			continue
 		case err != nil:
-			return nil, configError(CodeKnownHosts, "make it readable: ls -l "+shell.Quote(name), fmt.Errorf("reading known host keys: %w", err))
+			return nil, configError(CodeKnownHosts, "make it readable: ls -l "+shell.Quote(name),
+				fmt.Errorf("reading known host keys: %w", err))
 		case !info.Mode().IsRegular() && name != os.DevNull:
-			return nil, configError(CodeKnownHosts, "name a file: --known-hosts FILE", fmt.Errorf("reading known host keys: %s is not a file", name))
+			return nil, configError(CodeKnownHosts, "name a file: --known-hosts FILE",
+				fmt.Errorf("reading known host keys: %s is not a file", name))
 		case info.Size() > maxKnownHostsBytes:
-			return nil, configError(CodeKnownHosts, "name a smaller file: --known-hosts FILE", fmt.Errorf("reading known host keys: %s is larger than %d bytes", name, maxKnownHostsBytes))
+			return nil, configError(CodeKnownHosts, "name a smaller file: --known-hosts FILE",
+				fmt.Errorf("reading known host keys: %s is larger than %d bytes", name, maxKnownHostsBytes))
 		}
 		files = append(files, name)
 	}
@@ -50,7 +53,8 @@ func loadHostKeys(s settings) (*hostKeys, error) {
 	}
 	db, err := knownhosts.NewDB(files...)
 	if err != nil { // it names the file and the line
-		return nil, configError(CodeKnownHosts, "remove that line, or name another file: --known-hosts FILE", fmt.Errorf("reading known host keys: %w", err))
+		return nil, configError(CodeKnownHosts, "remove that line, or name another file: --known-hosts FILE",
+			fmt.Errorf("reading known host keys: %w", err))
 	}
 	h.db = db
 	return h, nil
@@ -73,7 +77,8 @@ func (h *hostKeys) check(s settings, remote net.Addr, key ssh.PublicKey) error {
 	print := ssh.FingerprintSHA256(key)
 	where := h.addTo
 	refused := func(code, hint, format string, args ...any) error {
-		return configError(code, hint, fmt.Errorf("checking the host key of %s: %w", s.addr(), fmt.Errorf(format, args...)))
+		return configError(code, hint,
+			fmt.Errorf("checking the host key of %s: %w", s.addr(), fmt.Errorf(format, args...)))
 	}
 	unknown := func() error {
 		return refused(CodeHostUnknown, h.scanHint(s, print),
@@ -98,7 +103,8 @@ func (h *hostKeys) check(s settings, remote net.Addr, key ssh.PublicKey) error {
 		return refused("ssh:hostkey-changed",
 			fmt.Sprintf("ask whoever runs the server whether its key is now %s; if so: ssh-keygen -f %s -R %s; %s",
 				print, shell.Quote(known.Filename), shell.Quote(xknownhosts.Normalize(s.keyAddr())), h.scanCommand(s)),
-			"it shows %s, but %s:%d has %s: the server was reinstalled, or somebody is in between", print, known.Filename, known.Line, ssh.FingerprintSHA256(known.Key))
+			"it shows %s, but %s:%d has %s: the server was reinstalled, or somebody is in between", print,
+			known.Filename, known.Line, ssh.FingerprintSHA256(known.Key))
 	}
 	return refused(CodeHostUnknown, h.scanHint(s, print), "%w", err)
 }
@@ -112,5 +118,6 @@ func (h *hostKeys) scanCommand(s settings) string {
 }
 
 func (h *hostKeys) scanHint(s settings, fingerprint string) string {
-	return h.scanCommand(s) + "  (then compare with the server's own: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub, or the key that gpuboard receive prints; shown here: " + strings.TrimSpace(fingerprint) + ")"
+	return h.scanCommand(s) +
+		"  (then compare with the server's own: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub, or the key that gpuboard receive prints; shown here: " + strings.TrimSpace(fingerprint) + ")"
 }

@@ -61,7 +61,8 @@ func loadIdentities(s settings, end time.Time) (*identities, error) {
 		}
 	}
 	for _, signer := range held {
-		if !s.identitiesOnly || slices.ContainsFunc(named, func(key ssh.PublicKey) bool { return sameKey(key, signer.PublicKey()) }) {
+		if !s.identitiesOnly ||
+			slices.ContainsFunc(named, func(key ssh.PublicKey) bool { return sameKey(key, signer.PublicKey()) }) {
 			ids.signers = append(ids.signers, signer)
 		}
 	}
@@ -77,7 +78,8 @@ func loadIdentities(s settings, end time.Time) (*identities, error) {
 	if len(ids.problems) > 0 {
 		return nil, ids.problems[0]
 	}
-	return nil, configError("ssh:no-key", "make one: ssh-keygen -t ed25519 -N '' -f ~/.ssh/id_ed25519, and bring its .pub to the web host; or name one: --identity FILE",
+	return nil, configError("ssh:no-key",
+		"make one: ssh-keygen -t ed25519 -N '' -f ~/.ssh/id_ed25519, and bring its .pub to the web host; or name one: --identity FILE",
 		fmt.Errorf("logging in to %s: no private key found and no agent holds one", s.addr()))
 }
 
@@ -135,7 +137,8 @@ func readKey(name string) (ssh.Signer, ssh.PublicKey, *Error) {
 		if locked.PublicKey != nil {
 			public = locked.PublicKey
 		}
-		return nil, public, configError("ssh:key-passphrase", "ssh-add "+shell.Quote(name)+", or use a key without a passphrase for this one account: --identity FILE",
+		return nil, public, configError("ssh:key-passphrase",
+			"ssh-add "+shell.Quote(name)+", or use a key without a passphrase for this one account: --identity FILE",
 			fmt.Errorf("reading key %s: it has a passphrase, and no agent holds it", name))
 	}
 	if err != nil {

@@ -71,7 +71,8 @@ func (o Options) route(ctx context.Context) ([]settings, error) {
 				return nil, configError(
 					CodeConfig,
 					"look at ProxyJump in: ssh -G "+o.Host,
-					fmt.Errorf("resolving the way to %s: ProxyJump goes in a circle or over more than %d hosts", o.Host, maxHops),
+					fmt.Errorf("resolving the way to %s: ProxyJump goes in a circle or over more than %d hosts", o.Host,
+						maxHops),
 				)
 			}
 			route = append([]settings{s}, route...)
@@ -129,7 +130,8 @@ func (o Options) fill(values map[string][]string, alias, userName string, port i
 		return ""
 	}
 	s := settings{alias: alias, user: cmp.Or(userName, first("user"), localUser()), port: port,
-		jump: first("proxyjump"), hostKeyAlias: first("hostkeyalias"), identitiesOnly: strings.EqualFold(first("identitiesonly"), "yes")}
+		jump: first("proxyjump"), hostKeyAlias: first("hostkeyalias"),
+		identitiesOnly: strings.EqualFold(first("identitiesonly"), "yes")}
 	s.host = strings.NewReplacer("%%", "%", "%h", alias, "%n", alias).Replace(cmp.Or(first("hostname"), alias))
 	if s.port == 0 {
 		text := cmp.Or(first("port"), "22")

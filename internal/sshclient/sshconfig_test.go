@@ -102,7 +102,8 @@ func TestSettings(t *testing.T) {
 
 // Only the first host of a list goes over its own jump hosts, and there is a limit to all of them.
 func TestRouteOverManyHosts(t *testing.T) {
-	jumps := map[string]string{"board": "a,b", "a": "c", "b": "nowhere", "long": "1,2,3,4,5,6,7,8", "longer": "1,2,3,4,5,6,7,8,9"}
+	jumps := map[string]string{"board": "a,b", "a": "c", "b": "nowhere", "long": "1,2,3,4,5,6,7,8",
+		"longer": "1,2,3,4,5,6,7,8,9"}
 	for host, want := range map[string]string{"board": "c a b board", "long": "1 2 3 4 5 6 7 8 long", "longer": ""} {
 		route, err := (Options{Host: host, ResolveConfig: func(_ context.Context, name string) ([]byte, error) {
 			return []byte("proxyjump " + jumps[name] + "\n"), nil
@@ -121,7 +122,8 @@ func TestAgentSocket(t *testing.T) {
 	t.Setenv("SSH_AUTH_SOCK", "/agent")
 	t.Setenv("OTHER", "/other")
 	t.Setenv("HOME", "/home/eva")
-	for want, value := range map[string]string{"/agent": "SSH_AUTH_SOCK", "": "None", "/other": "$OTHER", "/home/eva/a": `"~/a"`, "${OTHER}": "${OTHER}"} {
+	for want, value := range map[string]string{"/agent": "SSH_AUTH_SOCK", "": "None", "/other": "$OTHER",
+		"/home/eva/a": `"~/a"`, "${OTHER}": "${OTHER}"} {
 		if got := (settings{}).agentSocket(value); got != want {
 			t.Errorf("IdentityAgent %s: %q", value, got)
 		}

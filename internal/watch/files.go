@@ -78,7 +78,8 @@ func limitProblem(what string, err error) snapshot.Problem {
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		hint = "; raise it: sysctl fs.inotify.max_user_instances"
 	}
-	return snapshot.Problem{Code: "watch:limit", Message: fmt.Sprintf("%s (%v%s); changes there are found at every interval", what, err, hint)}
+	return snapshot.Problem{Code: "watch:limit",
+		Message: fmt.Sprintf("%s (%v%s); changes there are found at every interval", what, err, hint)}
 }
 
 // scan watches every directory that matters and exists. Directories come, go and are replaced.
@@ -102,10 +103,13 @@ func (f *fileWatcher) watch(dir string) {
 	err := f.add(dir)
 	switch {
 	case err == nil, errors.Is(err, os.ErrNotExist): // it may come
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM):
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err,
+		syscall.ENOMEM):
 		f.problem(limitProblem("not all directories can be watched", err))
 	default:
-		f.problem(snapshot.Problem{Code: "watch:unreadable", Message: fmt.Sprintf("%v; changes there are found at every interval", err)})
+		f.problem(
+			snapshot.Problem{Code: "watch:unreadable",
+				Message: fmt.Sprintf("%v; changes there are found at every interval", err)})
 	}
 }
 

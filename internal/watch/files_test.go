@@ -79,7 +79,8 @@ func TestFileWatcher(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	f := &fileWatcher{add: w.Add, paths: Paths{Data: path("data"), Comments: path("data/comments.json"), Aliases: path("data/aliases.csv")},
+	f := &fileWatcher{add: w.Add,
+		paths:   Paths{Data: path("data"), Comments: path("data/comments.json"), Aliases: path("data/aliases.csv")},
 		problem: func(p snapshot.Problem) { t.Errorf("problem %v", p) }}
 	f.scan()
 	for _, tt := range []struct {
@@ -94,7 +95,8 @@ func TestFileWatcher(t *testing.T) {
 			write("data/hosts/.gpu01.md")
 			mkdir("data/drop/.trash")
 		}, false},
-		{"what the bookings' link points to", func() { write("elsewhere/.new"); rename("elsewhere/.new", "elsewhere/bookings.json") }, true},
+		{"what the bookings' link points to",
+			func() { write("elsewhere/.new"); rename("elsewhere/.new", "elsewhere/bookings.json") }, true},
 		{"the link, which points elsewhere now", func() {
 			if err := os.Symlink(path("other/bookings.json"), path("data/.link")); err != nil {
 				t.Error(err)
@@ -105,8 +107,11 @@ func TestFileWatcher(t *testing.T) {
 		{"bookings, over the link", func() { write("data/.new"); rename("data/.new", "data/comments.json") }, true},
 		{"aliases", func() { write("data/aliases.csv") }, true},
 		{"a note on a host", func() { write("data/hosts/gpu01.md") }, true},
-		{"an editor's file beside it", func() { write("data/hosts/.gpu01.md.swp"); write("data/hosts/gpu01.md~") }, false},
-		{"a push, which is seen at the interval", func() { write("data/drop/gpu01/.up"); rename("data/drop/gpu01/.up", "data/drop/gpu01/latest.json.gz") }, false},
+		{"an editor's file beside it", func() { write("data/hosts/.gpu01.md.swp"); write("data/hosts/gpu01.md~") },
+			false},
+		{"a push, which is seen at the interval",
+			func() { write("data/drop/gpu01/.up"); rename("data/drop/gpu01/.up", "data/drop/gpu01/latest.json.gz") },
+			false},
 		{"its mode", func() {
 			if err := os.Chmod(path("data/drop/gpu01/latest.json.gz"), 0o600); err != nil {
 				t.Error(err)
@@ -130,10 +135,12 @@ func TestWatchLimitOfTheKernel(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "data", "hosts"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for errno, want := range map[syscall.Errno]string{syscall.ENOSPC: "watch:limit", syscall.EMFILE: "watch:limit", syscall.EACCES: "watch:unreadable"} {
+	for errno, want := range map[syscall.Errno]string{syscall.ENOSPC: "watch:limit", syscall.EMFILE: "watch:limit",
+		syscall.EACCES: "watch:unreadable"} {
 		var watched []string
 		codes := map[string]int{}
-		f := &fileWatcher{paths: Paths{Data: filepath.Join(dir, "data"), Comments: filepath.Join(dir, "data/comments.json"), Aliases: filepath.Join(dir, "data/aliases.csv")},
+		f := &fileWatcher{paths: Paths{Data: filepath.Join(dir, "data"),
+			Comments: filepath.Join(dir, "data/comments.json"), Aliases: filepath.Join(dir, "data/aliases.csv")},
 			problem: func(p snapshot.Problem) { codes[p.Code]++ }, changed: func() {}}
 		f.add = func(dir string) error {
 			if len(watched) == 1 {

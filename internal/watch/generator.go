@@ -164,7 +164,8 @@ func options(cfg *config.Config, version string, now func() time.Time) (o sitege
 		About: render.Site{
 			Title: cfg.String("title"), Lab: cfg.String("lab"), Languages: cfg.Languages(), Zone: cfg.Zone(),
 			Version: version, BaseURL: cfg.String("base_url"), BookSSH: cfg.String("booking.ssh"),
-			Compat: cfg.List("compat"), Interval: cfg.Duration("interval"), CommentsPath: comments, BookCommand: "gpuboard",
+			Compat: cfg.List("compat"), Interval: cfg.Duration("interval"), CommentsPath: comments,
+			BookCommand: "gpuboard",
 			Energy: render.Energy{
 				Price: cfg.Number("energy.price_per_kwh"), Currency: cfg.String("energy.currency"),
 				CO2Grams: cfg.Number("energy.co2_grams_per_kwh"),
@@ -240,7 +241,8 @@ func openHistory(cfg *config.Config, now func() time.Time) func(context.Context,
 			return nil, err
 		}
 		if info, err := os.Lstat(db); err == nil && !info.Mode().IsRegular() {
-			return nil, &fs.PathError{Op: "opening", Path: db, Err: fmt.Errorf("%w: it is a %s", atomicfile.ErrNotRegular, atomicfile.Kind(info.Mode()))}
+			return nil, &fs.PathError{Op: "opening", Path: db,
+				Err: fmt.Errorf("%w: it is a %s", atomicfile.ErrNotRegular, atomicfile.Kind(info.Mode()))}
 		}
 		return history.Open(ctx, db, now(), history.Options{
 			Hourly: cfg.Duration("history.hourly"), IdlePercent: cfg.Number("idle_percent"), Once: cfg.Once,
@@ -302,10 +304,13 @@ func problemsOf(list []notify.State) (problems []snapshot.Problem) {
 	for _, t := range list {
 		switch {
 		case t.Hook == "":
-			problems = append(problems, snapshot.Problem{Code: "notify:outbox", Message: snapshot.Text(t.Err.Error(), snapshot.MaxTextBytes)})
+			problems = append(problems,
+				snapshot.Problem{Code: "notify:outbox", Message: snapshot.Text(t.Err.Error(), snapshot.MaxTextBytes)})
 		case t.Refused || t.Tries >= failuresSaid:
 			problems = append(problems, snapshot.Problem{Code: "notify:failing", File: "hook " + t.Hook,
-				Message: snapshot.Text(fmt.Sprintf("%v (%d waiting, tried again from %s)", t.Err, t.Waiting, t.Next.UTC().Format("15:04 UTC")), snapshot.MaxTextBytes)})
+				Message: snapshot.Text(
+					fmt.Sprintf("%v (%d waiting, tried again from %s)", t.Err, t.Waiting,
+						t.Next.UTC().Format("15:04 UTC")), snapshot.MaxTextBytes)})
 		}
 	}
 	return problems

@@ -15,7 +15,8 @@ import (
 )
 
 func TestTroublesOfTheOutboxHaveACode(t *testing.T) {
-	problems := problemsOf([]notify.State{{Err: errors.New("it cannot be read")}, {Hook: "chat", Refused: true, Err: errors.New("404")}})
+	problems := problemsOf(
+		[]notify.State{{Err: errors.New("it cannot be read")}, {Hook: "chat", Refused: true, Err: errors.New("404")}})
 	if len(problems) != 2 || problems[0].Code != "notify:outbox" || problems[1].Code != "notify:failing" {
 		t.Errorf("%+v", problems)
 	}
@@ -33,12 +34,14 @@ func TestSitesOfOtherClusters(t *testing.T) {
 		}
 		_, _ = w.Write(content)
 	})
-	lies := sitetest.Serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"schema_version":1,"gpus":-1}`)) })
+	lies := sitetest.Serve(t,
+		func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"schema_version":1,"gpus":-1}`)) })
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "data", "drop"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	env := map[string]string{"GPUBOARD_SITES": "near=" + place + ",liar=" + lies, "GPUBOARD_NO_HELP": "true", "GPUBOARD_NO_HISTORY": "true"}
+	env := map[string]string{"GPUBOARD_SITES": "near=" + place + ",liar=" + lies, "GPUBOARD_NO_HELP": "true",
+		"GPUBOARD_NO_HISTORY": "true"}
 	for _, name := range []string{"data", "site", "state"} {
 		env["GPUBOARD_"+strings.ToUpper(name)] = filepath.Join(dir, name)
 	}
@@ -75,14 +78,16 @@ func TestSitesOfOtherClusters(t *testing.T) {
 		}
 	}
 	sites, summary := generate(0)
-	has("at first", sites, `"name":"near","title":"test","url":"`+place, `"state":"up"`, `"last_free":3,"last_free_slices":0,"totals":{"gpus":3,"free":3`,
+	has("at first", sites, `"name":"near","title":"test","url":"`+place, `"state":"up"`,
+		`"last_free":3,"last_free_slices":0,"totals":{"gpus":3,"free":3`,
 		`"name":"liar","title":null`, `"state":"never"`)
 	has("at first", summary, `"totals":{"gpus":0`, `"sites":{"ids":[`, `"depth":1,"totals":{"gpus":3,"free":3`)
 	away = true
 	sites, _ = generate(45 * time.Second)
 	has("away for 45 s", sites, `"state":"up"`, `"totals":{"gpus":3,"free":3`)
 	sites, summary = generate(2 * time.Minute)
-	has("late", sites, `"state":"stale","generated_at":"2026-11-20T09:42:00Z"`, `"last_free":3,"last_free_slices":0,"totals":{"gpus":3,"free":0`)
+	has("late", sites, `"state":"stale","generated_at":"2026-11-20T09:42:00Z"`,
+		`"last_free":3,"last_free_slices":0,"totals":{"gpus":3,"free":0`)
 	has("late", summary, `"depth":1,"totals":{"gpus":3,"free":0`)
 	health, _ := os.ReadFile(filepath.Join(dir, "site", "health.json"))
 	has("late", string(health), `"cluster:late":2`)

@@ -20,7 +20,8 @@ func TestAMistakeThatMovesIsLoggedOnce(t *testing.T) {
 	var out bytes.Buffer
 	l := &loop{log: failure.NewLog(&out, time.Now), problems: map[string]bool{}}
 	generate := func(comments string) {
-		cal := booking.Parse("comments.json", []byte(comments), booking.Zone{Location: time.UTC}, booking.Options{Now: now})
+		cal := booking.Parse("comments.json", []byte(comments), booking.Zone{Location: time.UTC},
+			booking.Options{Now: now})
 		b, _ := board.Merge(board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Calendar: cal})
 		l.logProblems(b)
 	}
@@ -37,7 +38,9 @@ func TestAMistakeThatMovesIsLoggedOnce(t *testing.T) {
 		}
 	}
 
-	generate("{\n" + stray + `, "gpu08": { "0": { "name": "bob" } }, "gpu01": { "0": { "nane": "x", "date": "2026-12-01" } } }`)
+	generate(
+		"{\n" + stray +
+			`, "gpu08": { "0": { "name": "bob" } }, "gpu01": { "0": { "nane": "x", "date": "2026-12-01" } } }`)
 	for _, another := range []string{`books the host "gpu08"`, "[booking:field]"} {
 		if n := strings.Count(out.String(), another); n != 1 {
 			t.Errorf("%s is logged %d times:\n%s", another, n, out.String())

@@ -67,7 +67,8 @@ func newOutlet(cfg *config.Config, ask SSHConfig) (*outlet, error) {
 	}
 	return &outlet{to: to, wait: cfg.Once, copier: site.New(site.Options{
 		Dir: dir, Files: func() []string { return sitegen.FilesOf(state, public != "") },
-		State: filepath.Join(state, "published.json"), Target: target.String(), Every: every, Seldom: target.Scheme == "s3",
+		State: filepath.Join(state, "published.json"), Target: target.String(), Every: every,
+		Seldom: target.Scheme == "s3",
 	})}, nil
 }
 

@@ -70,10 +70,12 @@ func TestACopyThatFails(t *testing.T) {
 		t.Errorf("problems %q", codes)
 	}
 	store.Fault(nil)
-	if codes := once(t, cfg, now.Add(time.Minute)); !slices.Contains(codes, "site:unpublished") || len(store.Names()) > 0 {
+	if codes := once(t, cfg, now.Add(time.Minute)); !slices.Contains(codes, "site:unpublished") ||
+		len(store.Names()) > 0 {
 		t.Errorf("a minute later: problems %q, objects %q", codes, store.Names())
 	}
-	if codes := once(t, cfg, now.Add(6*time.Minute)); len(codes) != 1 || !slices.Contains(store.Names(), "lab/index.html") {
+	if codes := once(t, cfg, now.Add(6*time.Minute)); len(codes) != 1 ||
+		!slices.Contains(store.Names(), "lab/index.html") {
 		t.Errorf("six minutes later: problems %q, objects %q", codes, store.Names())
 	}
 	page, err := os.ReadFile(filepath.Join(cfg.String("site"), "index.html"))

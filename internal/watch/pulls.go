@@ -35,7 +35,8 @@ func newPulls(cfg *config.Config, version string, now func() time.Time, ask SSHC
 // PullOptions say how this web host reads nodes.
 func PullOptions(cfg *config.Config, version string, now func() time.Time, ask SSHConfig) pull.Options {
 	return pull.Options{
-		Version: version, Now: now, Identity: cfg.List("identity"), KnownHosts: cfg.List("known_hosts"), ResolveConfig: ask,
+		Version: version, Now: now, Identity: cfg.List("identity"), KnownHosts: cfg.List("known_hosts"),
+		ResolveConfig: ask,
 	}
 }
 

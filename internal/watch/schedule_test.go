@@ -108,7 +108,8 @@ func TestAGenerationThatFailedIsTriedAgainSoon(t *testing.T) {
 func TestASlowGeneratorSaysSoOnce(t *testing.T) {
 	var b bytes.Buffer
 	log := failure.NewLog(&b, time.Now)
-	for _, took := range []time.Duration{time.Second, 30 * time.Second, 40 * time.Second, time.Second, 21 * time.Second} {
+	for _, took := range []time.Duration{time.Second, 30 * time.Second, 40 * time.Second, time.Second,
+		21 * time.Second} {
 		log.Report("interval", "generate:slow", slow(took, 20*time.Second))
 	}
 	if got := strings.Count(b.String(), "[generate:slow]\n"); got != 2 {
@@ -124,13 +125,14 @@ func TestGap(t *testing.T) {
 		cost time.Duration
 		want time.Duration
 	}{
-		"a cheap one in memory":       {Options{Interval: 20 * s, SiteInMemory: true}, 70 * ms, 5 * s},
-		"a tenth of one processor":    {Options{Interval: 20 * s, SiteInMemory: true}, 900 * ms, 9 * s},
-		"the interval at most":        {Options{Interval: 20 * s, SiteInMemory: true}, 4 * s, 20 * s},
-		"a short interval":            {Options{Interval: 2 * s, SiteInMemory: true}, 70 * ms, 2 * s},
-		"on a disk":                   {Options{Interval: 20 * s}, 70 * ms, 20 * s},
-		"set, on a disk":              {Options{Interval: 20 * s, Every: 8 * s}, 70 * ms, 8 * s},
-		"set, and not the interval's": {Options{Interval: 20 * s, Every: time.Minute, SiteInMemory: true}, 70 * ms, 20 * s},
+		"a cheap one in memory":    {Options{Interval: 20 * s, SiteInMemory: true}, 70 * ms, 5 * s},
+		"a tenth of one processor": {Options{Interval: 20 * s, SiteInMemory: true}, 900 * ms, 9 * s},
+		"the interval at most":     {Options{Interval: 20 * s, SiteInMemory: true}, 4 * s, 20 * s},
+		"a short interval":         {Options{Interval: 2 * s, SiteInMemory: true}, 70 * ms, 2 * s},
+		"on a disk":                {Options{Interval: 20 * s}, 70 * ms, 20 * s},
+		"set, on a disk":           {Options{Interval: 20 * s, Every: 8 * s}, 70 * ms, 8 * s},
+		"set, and not the interval's": {Options{Interval: 20 * s, Every: time.Minute, SiteInMemory: true}, 70 * ms,
+			20 * s},
 	} {
 		if got := c.o.gap(c.cost); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

@@ -59,7 +59,8 @@ func Generate(ctx context.Context, g *sitegen.Generator, at time.Time) (sitegen.
 	case errors.Is(err, atomicfile.ErrNotRegular): // it stays there until somebody removes it
 		err = &failure.Error{Exit: failure.ExitError, Code: "file:kind", Err: err, Hint: atomicfile.SetAside(err)}
 	default:
-		err = &failure.Error{Exit: failure.ExitTryAgain, Code: "site:failed", Err: err, Hint: "the site is as it was before"}
+		err = &failure.Error{Exit: failure.ExitTryAgain, Code: "site:failed", Err: err,
+			Hint: "the site is as it was before"}
 	}
 	return report, err
 }
@@ -199,7 +200,8 @@ func slow(took, interval time.Duration) error {
 	if took <= interval {
 		return nil
 	}
-	return fmt.Errorf("a generation took %v, and one is to begin every %v; the page changes less often", took.Round(100*time.Millisecond), interval)
+	return fmt.Errorf("a generation took %v, and one is to begin every %v; the page changes less often",
+		took.Round(100*time.Millisecond), interval)
 }
 
 // logProblems logs the problems that the last board did not have.

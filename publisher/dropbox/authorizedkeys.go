@@ -41,7 +41,9 @@ type authorizedKeys struct {
 func (k *authorizedKeys) check() error {
 	hosts, problems := k.load()
 	if len(hosts) == 0 {
-		return fmt.Errorf("reading the nodes' keys: %w", errors.Join(append(problems, errors.New("no key of any host found: put gpu01.pub into the directory of keys"))...))
+		return fmt.Errorf("reading the nodes' keys: %w",
+			errors.Join(
+				append(problems, errors.New("no key of any host found: put gpu01.pub into the directory of keys"))...))
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -97,7 +99,9 @@ func (k *authorizedKeys) load() (map[string]string, []error) {
 			other, known := hosts[id]
 			switch {
 			case known && other != host:
-				problems = append(problems, fmt.Errorf("%s: the key of %s is also that of %s; neither may log in: give each host its own", file, host, other))
+				problems = append(problems,
+					fmt.Errorf("%s: the key of %s is also that of %s; neither may log in: give each host its own", file,
+						host, other))
 				shared[id] = true
 			case len(hosts) >= maxHosts:
 				problems = append(problems, fmt.Errorf("%s: more than %d keys", file, maxHosts))

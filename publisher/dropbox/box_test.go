@@ -75,8 +75,9 @@ func startAt(t *testing.T, limits Limits, now func() time.Time, hosts ...string)
 	done := make(chan error, 1)
 	go func() {
 		done <- Serve(ctx, Options{
-			Data: b.data, Keys: b.keys, HostKey: filepath.Join(b.data, "host_key"), Listen: "127.0.0.1:0", Limits: withDefaults(limits),
-			Now: now, Log: slog.New(slog.NewTextHandler(b.log, nil)),
+			Data: b.data, Keys: b.keys, HostKey: filepath.Join(b.data, "host_key"), Listen: "127.0.0.1:0",
+			Limits: withDefaults(limits),
+			Now:    now, Log: slog.New(slog.NewTextHandler(b.log, nil)),
 			OnListen: func(addr net.Addr, key, _ string) {
 				b.addr = addr.String()
 				b.host, _, _, _, _ = ssh.ParseAuthorizedKey([]byte(key))
@@ -146,8 +147,9 @@ func (b *box) loginFrom(t *testing.T, address, key string) (*ssh.Client, error) 
 	if err != nil {
 		return nil, err
 	}
-	own, channels, requests, err := ssh.NewClientConn(conn, b.addr, &ssh.ClientConfig{User: "anybody", Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)},
-		HostKeyCallback: ssh.FixedHostKey(b.host)})
+	own, channels, requests, err := ssh.NewClientConn(conn, b.addr,
+		&ssh.ClientConfig{User: "anybody", Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)},
+			HostKeyCallback: ssh.FixedHostKey(b.host)})
 	if err != nil {
 		conn.Close()
 		return nil, err

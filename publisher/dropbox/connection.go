@@ -93,7 +93,8 @@ func (s *server) handle(raw net.Conn, login *attempt) {
 	drop, err := openDrop(s.data, s.drops, host, s.opts.Limits, s.opts.Now)
 	if err != nil {
 		s.log.Error("opening the drop", "host", host, "err", err)
-		refuse(channels, ssh.ConnectionFailed, "the drop of this host cannot be opened: the log of gpuboard receive says why")
+		refuse(channels, ssh.ConnectionFailed,
+			"the drop of this host cannot be opened: the log of gpuboard receive says why")
 		return
 	}
 	defer drop.close()
@@ -132,7 +133,8 @@ func (s *server) channels(channels <-chan ssh.NewChannel, drop *session, host st
 			defer taken.Store(false)
 			defer channel.Close()
 			if waitForSFTP(requests) {
-				server := sftp.NewRequestServer(channel, sftp.Handlers{FileGet: drop, FilePut: drop, FileCmd: drop, FileList: drop})
+				server := sftp.NewRequestServer(channel,
+					sftp.Handlers{FileGet: drop, FilePut: drop, FileCmd: drop, FileList: drop})
 				err := server.Serve()
 				server.Close()
 				s.log.Debug("SFTP session ended", "host", host, "err", err)

@@ -45,7 +45,8 @@ func TestADiskThatFailsIsReported(t *testing.T) {
 			}
 			defer drop.close()
 			here, there := net.Pipe()
-			server := sftp.NewRequestServer(there, sftp.Handlers{FileGet: drop, FilePut: drop, FileCmd: drop, FileList: drop})
+			server := sftp.NewRequestServer(there,
+				sftp.Handlers{FileGet: drop, FilePut: drop, FileCmd: drop, FileList: drop})
 			go server.Serve()
 			defer server.Close()
 			c, err := sftp.NewClientPipe(here, here)
@@ -72,7 +73,8 @@ func TestADiskThatFailsIsReported(t *testing.T) {
 			if err := f.Close(); !errors.As(err, &status) || status.FxCode() != sftp.ErrSSHFxFailure {
 				t.Errorf("closing: %v, want SSH_FX_FAILURE", err)
 			}
-			if err := c.PosixRename(".tmp-2", spool.LatestName); !errors.As(err, &status) || status.FxCode() != sftp.ErrSSHFxFailure {
+			if err := c.PosixRename(".tmp-2", spool.LatestName); !errors.As(err, &status) ||
+				status.FxCode() != sftp.ErrSSHFxFailure {
 				t.Errorf("renaming: %v, want SSH_FX_FAILURE", err)
 			}
 			got, err := os.ReadFile(filepath.Join(data, "drop", "gpu01", spool.LatestName))
@@ -80,7 +82,8 @@ func TestADiskThatFailsIsReported(t *testing.T) {
 				t.Errorf("the drop holds %q, %v", got, err)
 			}
 			drop.close()
-			if diff := cmp.Diff([]string{spool.LatestName}, names(t, filepath.Join(data, "drop", "gpu01"))); diff != "" {
+			if diff := cmp.Diff([]string{spool.LatestName},
+				names(t, filepath.Join(data, "drop", "gpu01"))); diff != "" {
 				t.Errorf("after the session (-want +got):\n%s", diff)
 			}
 		})

@@ -91,7 +91,8 @@ func Serve(ctx context.Context, o Options) error {
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
 	if s.opts.OnListen != nil {
-		s.opts.OnListen(listener.Addr(), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.public))), ssh.FingerprintSHA256(s.public))
+		s.opts.OnListen(listener.Addr(), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.public))),
+			ssh.FingerprintSHA256(s.public))
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer s.all.Wait()

@@ -32,7 +32,8 @@ func TestPutAndReplace(t *testing.T) {
 	if err := put(c, "/.tmp-2", "/hour-20261120T05-b1.2.jsonl.gz", []byte("hour")); err != nil {
 		t.Error(err)
 	}
-	if diff := cmp.Diff([]string{"hour-20261120T05-b1.2.jsonl.gz", spool.LatestName}, names(t, b.drop("gpu01"))); diff != "" {
+	if diff := cmp.Diff([]string{"hour-20261120T05-b1.2.jsonl.gz", spool.LatestName},
+		names(t, b.drop("gpu01"))); diff != "" {
 		t.Errorf("the drop (-want +got):\n%s", diff)
 	}
 	if info, err := os.Stat(filepath.Join(b.data, "host_key")); err != nil || info.Mode().Perm() != 0o600 {
@@ -148,7 +149,8 @@ func TestANodeCanDoNothingElse(t *testing.T) {
 		}
 	}
 	eventually(t, "what was begun is gone", func() bool {
-		return cmp.Equal(names(t, b.drop("gpu01")), []string{spool.LatestName}) && cmp.Equal(names(t, b.drop("gpu02")), []string{spool.LatestName})
+		return cmp.Equal(names(t, b.drop("gpu01")), []string{spool.LatestName}) &&
+			cmp.Equal(names(t, b.drop("gpu02")), []string{spool.LatestName})
 	})
 }
 
@@ -201,7 +203,8 @@ func TestSizesAndCounts(t *testing.T) {
 	var last error
 	taken := 0
 	for n := 0; n < 10 && last == nil; n++ {
-		if last = put(c, ".tmp-4", fmt.Sprintf("hour-20261120T%02d-b1.jsonl.gz", n%7), make([]byte, 900-n)); last == nil {
+		if last = put(c, ".tmp-4", fmt.Sprintf("hour-20261120T%02d-b1.jsonl.gz", n%7),
+			make([]byte, 900-n)); last == nil {
 			taken++
 		}
 	}
@@ -271,7 +274,8 @@ func TestDropsAreFilledToTheLimit(t *testing.T) {
 					t.Fatalf("upload %d of %d bytes: %v", i, size, err)
 				}
 			}
-			if err := upload(".tmp-more", max(tt.next, 0)); err == nil || (tt.next >= 0) != errors.Is(err, errTooLarge) {
+			if err := upload(".tmp-more", max(tt.next, 0)); err == nil ||
+				(tt.next >= 0) != errors.Is(err, errTooLarge) {
 				t.Errorf("one more, of %d bytes: %v", tt.next, err)
 			}
 		})
@@ -297,7 +301,8 @@ func TestADropIsLookedAtAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			for n := range 50 {
-				if err := os.WriteFile(filepath.Join(b.drop("gpu01"), fmt.Sprint(".tmp-other-", n)), make([]byte, 50), 0o644); err != nil {
+				if err := os.WriteFile(filepath.Join(b.drop("gpu01"), fmt.Sprint(".tmp-other-", n)), make([]byte, 50),
+					0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -338,7 +343,8 @@ func TestABundleOfAnotherHostIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, err := os.ReadFile(filepath.Join(b.drop("gpu01"), spool.LatestName)); err != nil || !bytes.Equal(got, bundle("gpu01")) {
+	if got, err := os.ReadFile(filepath.Join(b.drop("gpu01"), spool.LatestName)); err != nil ||
+		!bytes.Equal(got, bundle("gpu01")) {
 		t.Errorf("the drop holds %d bytes (%v)", len(got), err)
 	}
 }
@@ -348,7 +354,8 @@ func TestHoursOfTheFuture(t *testing.T) {
 	now := testNow.Truncate(time.Hour)
 	b := startAt(t, Limits{}, func() time.Time { return now }, "gpu01")
 	c := b.open(t, "gpu01")
-	for name, want := range map[string]bool{"hour-20261121T08-b1.jsonl.gz": true, "hour-20261121T09-b1.jsonl.gz": false} {
+	for name, want := range map[string]bool{"hour-20261121T08-b1.jsonl.gz": true,
+		"hour-20261121T09-b1.jsonl.gz": false} {
 		if err := put(c, ".tmp-"+name, name, []byte("hour")); (err == nil) != want {
 			t.Errorf("%s at %s: %v", name, now, err)
 		}
@@ -363,7 +370,8 @@ func TestSweep(t *testing.T) {
 	}
 	for name, age := range map[string]time.Duration{
 		".tmp-old": 11 * time.Minute, ".tmp-new": time.Minute, "notes.txt": 99 * time.Hour,
-		"hour-20261118T05-b1.jsonl.gz": 0, "hour-20261118T06-b1.jsonl.gz": 0, "hour-20261120T05-b1.jsonl.gz": 99 * time.Hour,
+		"hour-20261118T05-b1.jsonl.gz": 0, "hour-20261118T06-b1.jsonl.gz": 0,
+		"hour-20261120T05-b1.jsonl.gz": 99 * time.Hour,
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, nil, 0o644); err != nil {

@@ -156,7 +156,8 @@ func TestOneAddressCannotFillTheServer(t *testing.T) {
 		d.connect("silent")
 	}
 	if n := len(d.pending); n != d.limits.SourceHandshakes {
-		t.Errorf("one address has %d connections that are not logged in, and %d is the most", n, d.limits.SourceHandshakes)
+		t.Errorf("one address has %d connections that are not logged in, and %d is the most", n,
+			d.limits.SourceHandshakes)
 	}
 	if _, why := d.connect("node"); why != "" {
 		t.Errorf("a node at another address is turned away: %s", why)
@@ -225,8 +226,10 @@ func TestSources(t *testing.T) {
 		a, b string
 		same bool
 	}{
-		{"192.0.2.1:1", "192.0.2.1:2", true}, {"192.0.2.1:1", "192.0.2.2:1", false}, {"192.0.2.1:1", "[::ffff:192.0.2.1]:1", true},
-		{"[2001:db8::1]:1", "[2001:db8::ffff:0:1]:1", true}, {"[2001:db8::1]:1", "[2001:db8:0:1::1]:1", false}, {"[fe80::1%eth0]:1", "[fe80::2%eth1]:1", true},
+		{"192.0.2.1:1", "192.0.2.1:2", true}, {"192.0.2.1:1", "192.0.2.2:1", false},
+		{"192.0.2.1:1", "[::ffff:192.0.2.1]:1", true},
+		{"[2001:db8::1]:1", "[2001:db8::ffff:0:1]:1", true}, {"[2001:db8::1]:1", "[2001:db8:0:1::1]:1", false},
+		{"[fe80::1%eth0]:1", "[fe80::2%eth1]:1", true},
 	} {
 		a, b := source(address(tt.a)), source(address(tt.b))
 		if (a == b) != tt.same {

@@ -237,7 +237,8 @@ func FuzzAuthorizedKeys(f *testing.F) {
 		}
 		hosts, _ := (&authorizedKeys{dir: dir}).load()
 		for _, host := range hosts {
-			if name, err := snapshot.ParseHost(host); err != nil || name != host || filepath.Base(host) != host || strings.HasPrefix(host, ".") {
+			if name, err := snapshot.ParseHost(host); err != nil || name != host || filepath.Base(host) != host ||
+				strings.HasPrefix(host, ".") {
 				t.Errorf("a key stands for %q", host)
 			}
 		}
@@ -245,7 +246,8 @@ func FuzzAuthorizedKeys(f *testing.F) {
 }
 
 func FuzzDropName(f *testing.F) {
-	for _, s := range []string{"latest.json.gz", "../x", "/.tmp-1", ".tmp-..", "hour-20261120T05-b1.jsonl.gz", "a/../.tmp-1", "\x00"} {
+	for _, s := range []string{"latest.json.gz", "../x", "/.tmp-1", ".tmp-..", "hour-20261120T05-b1.jsonl.gz",
+		"a/../.tmp-1", "\x00"} {
 		f.Add(s)
 	}
 	s := &session{now: func() time.Time { return testNow }}

@@ -37,7 +37,8 @@ func TestTwoHundredCutsOfARealSite(t *testing.T) {
 	}
 	generations := realSites(t, 5)
 	store := s3test.Start(t, "gpus")
-	w := &website{t: t, dir: generations[0], state: inMemory(t), target: "s3://gpus/lab", now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
+	w := &website{t: t, dir: generations[0], state: inMemory(t), target: "s3://gpus/lab",
+		now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
 	w.check(w.copies())
 	random, at := rand.New(rand.NewPCG(cutSeed, 0)), 0
 	for run := range runs {
@@ -113,7 +114,8 @@ func lacking(site map[string]string, name, content string) (lacks []string) {
 	for z := html.NewTokenizer(strings.NewReader(content)); z.Next() != html.ErrorToken; {
 		token := z.Token()
 		for _, a := range token.Attr {
-			if a.Key == "src" || a.Key == "href" && (token.Data == "link" || token.Data == "a" && name == "index.html") {
+			if a.Key == "src" || a.Key == "href" &&
+				(token.Data == "link" || token.Data == "a" && name == "index.html") {
 				needs(a.Val)
 			}
 		}

@@ -38,7 +38,8 @@ type website struct {
 }
 
 func newWebsite(t *testing.T, target string) *website {
-	w := &website{t: t, dir: t.TempDir(), state: t.TempDir(), target: target, now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
+	w := &website{t: t, dir: t.TempDir(), state: t.TempDir(), target: target,
+		now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
 	w.generation(1)
 	return w
 }
@@ -175,7 +176,8 @@ func TestABucketHoldsTheSite(t *testing.T) {
 		t.Error(d)
 	}
 	asked := store.Requests()
-	if first, last := asked[0], asked[len(asked)-1]; !strings.Contains(first, "assets/") || last != "DELETE /gpus/lab/users/p1.txt" {
+	if first, last := asked[0], asked[len(asked)-1]; !strings.Contains(first, "assets/") ||
+		last != "DELETE /gpus/lab/users/p1.txt" {
 		t.Errorf("the order is %q", asked)
 	}
 	if asked[len(asked)-2] != "PUT /gpus/lab/index.html" {
@@ -187,7 +189,8 @@ func TestABucketHoldsTheSite(t *testing.T) {
 // next copy puts everything right.
 func TestACutCopyHarmsNobody(t *testing.T) {
 	style := regexp.MustCompile(`href="(.*?)"`)
-	for _, status := range []int{s3test.Cut, http.StatusForbidden, http.StatusServiceUnavailable, http.StatusInsufficientStorage} {
+	for _, status := range []int{s3test.Cut, http.StatusForbidden, http.StatusServiceUnavailable,
+		http.StatusInsufficientStorage} {
 		cut, step := 0, 1
 		if status >= http.StatusInternalServerError { // which are tried again for a while
 			step = 4

@@ -30,7 +30,8 @@ type bookingDoc struct {
 
 func bookingOf(b *board.Booking) bookingDoc {
 	return bookingDoc{
-		ID: safe(b.ID), Host: safe(b.Host), GPUs: b.GPUs, UUID: b.UUID, Name: safe(b.Name), From: b.From, Until: b.Until,
+		ID: safe(b.ID), Host: safe(b.Host), GPUs: b.GPUs, UUID: b.UUID, Name: safe(b.Name), From: b.From,
+		Until:   b.Until,
 		Comment: safe(b.Comment), Kind: safe(b.Kind), By: b.By, Active: b.Active, Expired: b.Expired, Forced: b.Forced,
 		Slice: b.Slice,
 	}

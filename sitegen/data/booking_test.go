@@ -14,10 +14,13 @@ func TestBookingsAreWrittenByTheirTags(t *testing.T) {
 	type byTags bookingDoc // has no method that writes it
 	docs := []bookingDoc{
 		{},
-		{ID: "a1", Host: "atlas", GPUs: []int{0, 12}, UUID: "GPU-1", Name: "ada", Kind: "booking", By: "lea", Slice: new(3),
+		{ID: "a1", Host: "atlas", GPUs: []int{0, 12}, UUID: "GPU-1", Name: "ada", Kind: "booking", By: "lea",
+			Slice:  new(3),
 			Active: true, Expired: true, Forced: true},
-		{From: boardtest.Now, Until: boardtest.Now.In(time.FixedZone("", 2*3600+1800)).Add(123456789 * time.Nanosecond)},
-		{From: time.Date(1969, 12, 31, 23, 59, 59, 999999999, time.UTC), Until: boardtest.Now.Add(120 * time.Millisecond)},
+		{From: boardtest.Now,
+			Until: boardtest.Now.In(time.FixedZone("", 2*3600+1800)).Add(123456789 * time.Nanosecond)},
+		{From: time.Date(1969, 12, 31, 23, 59, 59, 999999999, time.UTC),
+			Until: boardtest.Now.Add(120 * time.Millisecond)},
 	}
 	for _, text := range []string{
 		`a"b`, `a\b`, "a&b", "a<b", "a>b", "</script>", "~ \x7f", "\t", "Zoë 日本語 😀", "\x1b[31m\x00\u202e\u2028", "\xff",

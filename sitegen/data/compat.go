@@ -167,7 +167,8 @@ func ago(d time.Duration) string {
 		one    string
 		many   string
 	}{
-		{365 * day, "a year", "years"}, {30 * day, "a month", "months"}, {7 * day, "a week", "weeks"}, {day, "a day", "days"},
+		{365 * day, "a year", "years"}, {30 * day, "a month", "months"}, {7 * day, "a week", "weeks"},
+		{day, "a day", "days"},
 		{time.Hour, "an hour", "hours"}, {time.Minute, "a minute", "minutes"},
 	} {
 		switch n := d / unit.length; {

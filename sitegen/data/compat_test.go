@@ -86,7 +86,8 @@ func TestStatesShape(t *testing.T) {
 	if g["used_memory"] != "72900" || g["available_memory"] != "8659" || g["gpu_volatile"] != "97" {
 		t.Errorf("readings %v", g)
 	}
-	for host, status := range map[string]string{"fornax": "down", "icarus": "waiting for re-uplink", "boreas": "running"} {
+	for host, status := range map[string]string{"fornax": "down", "icarus": "waiting for re-uplink",
+		"boreas": "running"} {
 		if got := all[host].(map[string]any)["status"]; got != status {
 			t.Errorf("%s is %v, want %s", host, got, status)
 		}
@@ -134,7 +135,8 @@ func TestGetStatusShape(t *testing.T) {
 	}
 	for _, n := range nodes {
 		m := n.(map[string]any)
-		if down := m["hostname"] == "fornax" || m["hostname"] == "helios" || m["hostname"] == "icarus"; m["status"] == down {
+		if down := m["hostname"] == "fornax" || m["hostname"] == "helios" ||
+			m["hostname"] == "icarus"; m["status"] == down {
 			t.Errorf("%v has status %v", m["hostname"], m["status"])
 		}
 	}
@@ -168,7 +170,8 @@ func TestAgentShape(t *testing.T) {
 	gpus := agent["gpus"].([]any)
 	busy := gpus[2].(map[string]any)
 	busy["clock_mhz"] = 1.0 // not in the fleet
-	compatShape(t, "gpu", busy, `{"type": "x", "is_available": false, "pids": "1,2", "users": "a,b", "running_since": "x",
+	compatShape(t, "gpu",
+		busy, `{"type": "x", "is_available": false, "pids": "1,2", "users": "a,b", "running_since": "x",
 		"utilization": 1, "clock_mhz": 139, "temperature": 44, "cmd": "train.py"}`)
 	if busy["pids"] != "50121,50640,50702" || busy["users"] != "tomas,lea,noor" || busy["cmd"] != "finetune.py" ||
 		busy["running_since"] != "7 hours ago" {

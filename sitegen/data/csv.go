@@ -102,8 +102,10 @@ func csvHosts(in render.Input, f *render.FleetPast) []byte {
 // Unknown is an empty cell.
 func WriteCSV(w io.Writer, b *board.Board) error {
 	lines := [][]string{{"host", "group", "host_state", "snapshot_at", "gpu", "uuid", "model", "state",
-		"utilization_gpu_percent", "memory_used_mib", "memory_total_mib", "temperature_celsius", "power_draw_watts", "users",
-		"programs", "since", "idle_for_seconds", "booked_by", "booked_until", "free_from", "free_until", "unknown_users",
+		"utilization_gpu_percent", "memory_used_mib", "memory_total_mib", "temperature_celsius", "power_draw_watts",
+		"users",
+		"programs", "since", "idle_for_seconds", "booked_by", "booked_until", "free_from", "free_until",
+		"unknown_users",
 		"left", "vendor"}}
 	for i := range b.Hosts {
 		h := &b.Hosts[i]

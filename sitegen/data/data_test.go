@@ -359,7 +359,8 @@ func TestHoldersOfAHost(t *testing.T) {
 	file := "api/v1/hosts/" + h.Name + ".json"
 	for steps, files := range map[string]map[string][]byte{
 		`"eva","eva",null,"a\"b"`: apiData(t, in),
-		"":                        apiData(t, render.Input{Board: in.Board.Mask(board.Privacy{Users: board.UsersNone}), Site: in.Site}),
+		"": apiData(t,
+			render.Input{Board: in.Board.Mask(board.Privacy{Users: board.UsersNone}), Site: in.Site}),
 	} {
 		want := fmt.Sprintf(`"holders_24h":[{"gpu":%d,"steps":[%s]},{"gpu":%d,"steps":[]}]}`, first, steps, second)
 		if !bytes.HasSuffix(files[file], []byte(want+"\n")) {

@@ -71,7 +71,8 @@ func Feed(in render.Input, log []events.Event) (render.File, error) {
 		entry := feedEntry{
 			ID: feedID(base + "\x00" + e.ID), Title: snapshot.Text(e.Summary, snapshot.MaxTextBytes),
 			Updated: feedTime(e.At), Category: feedCategory{Term: string(e.Kind)},
-			Summary: snapshot.Text(e.Summary+" ("+e.At.UTC().Format("2006-01-02 15:04:05 UTC")+")", snapshot.MaxTextBytes),
+			Summary: snapshot.Text(e.Summary+" ("+e.At.UTC().Format("2006-01-02 15:04:05 UTC")+")",
+				snapshot.MaxTextBytes),
 		}
 		page := cmp.Or(base, "index.html")
 		if host, err := snapshot.ParseHost(e.Host); err == nil && e.Kind != events.HostGone {

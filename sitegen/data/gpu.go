@@ -103,10 +103,12 @@ type (
 
 func gpuOf(g *board.GPU, snapshotAt time.Time) gpuDoc {
 	doc := gpuDoc{
-		Index: g.Index, Vendor: safe(g.Maker()), UUID: g.UUID, PCIBusID: g.PCIBusID, Name: g.Name, ShortName: g.ShortName,
-		State: safe(g.State), Reason: g.Reason, Missing: g.Missing, Health: string(g.Health), HealthReason: g.HealthReason,
-		XID:         orNull(g.XID, xidOf),
-		MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed, MemoryFree: g.MemoryFree, MemoryShared: g.MemoryShared,
+		Index: g.Index, Vendor: safe(g.Maker()), UUID: g.UUID, PCIBusID: g.PCIBusID, Name: g.Name,
+		ShortName: g.ShortName,
+		State:     safe(g.State), Reason: g.Reason, Missing: g.Missing, Health: string(g.Health),
+		HealthReason: g.HealthReason,
+		XID:          orNull(g.XID, xidOf),
+		MemoryTotal:  g.MemoryTotal, MemoryUsed: g.MemoryUsed, MemoryFree: g.MemoryFree, MemoryShared: g.MemoryShared,
 		Readings: g.Readings, PState: g.PState, ThrottleReasons: g.ThrottleReasons,
 		Fabric: g.Fabric, ECC: g.ECC, RetiredPages: g.RetiredPages, RemappedRows: g.RemappedRows, MIGMode: g.MIGMode,
 		rowDoc: rowOf(g, snapshotAt),

@@ -88,7 +88,8 @@ func TestStatesHoldSamples(t *testing.T) {
 	atlas := &in.Board.Hosts[0]
 	sample := func(before time.Duration, used int64) snapshot.Sample {
 		return snapshot.Sample{At: atlas.SnapshotAt.Add(-before), GPUs: []snapshot.GPUSample{
-			{Index: 0, UUID: atlas.GPUs[0].UUID, MemoryUsed: &used}, {Index: 7, UUID: "GPU-of-before", MemoryUsed: &used}}}
+			{Index: 0, UUID: atlas.GPUs[0].UUID, MemoryUsed: &used},
+			{Index: 7, UUID: "GPU-of-before", MemoryUsed: &used}}}
 	}
 	in.Samples = map[string][]snapshot.Sample{"atlas": {sample(40*time.Second, 1001), sample(20*time.Second, 1002),
 		sample(0, 1003)}}

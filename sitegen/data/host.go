@@ -90,8 +90,9 @@ func headOf(h *board.Host) hostHead {
 		Name: safe(h.Name), Title: h.Title, Group: h.Group, Owner: h.Owner, Note: h.Note,
 		Address: h.Address, Datacenter: h.Datacenter, Tags: h.Tags, State: safe(h.State), Check: h.Check,
 		SnapshotAt: h.SnapshotAt, ClockOffset: h.ClockOffset.Seconds(), GoneSince: h.GoneSince,
-		Pulled: h.Pulled, Driver: h.Driver, CUDA: h.CUDA, Free: h.Totals.GPUs.Free(), FreeSlices: h.Totals.Slices.Free(),
-		Models: h.Models, Problems: docsOf(h.Problems, problemOf),
+		Pulled: h.Pulled, Driver: h.Driver, CUDA: h.CUDA, Free: h.Totals.GPUs.Free(),
+		FreeSlices: h.Totals.Slices.Free(),
+		Models:     h.Models, Problems: docsOf(h.Problems, problemOf),
 		Tools: docsOf(h.ToolsOf(), func(t *snapshot.Tool) toolDoc { return toolDoc(*t) }),
 	}
 	if h.Interval > 0 {

@@ -66,7 +66,8 @@ func TestCalendars(t *testing.T) {
 			t.Fatalf("%s has no event", b.ID)
 		}
 		if b.Until.IsZero() {
-			if icsValue(e, ics.ComponentPropertyRrule) != "FREQ=DAILY" || e.GetProperty(ics.ComponentPropertyDtEnd) != nil {
+			if icsValue(e, ics.ComponentPropertyRrule) != "FREQ=DAILY" ||
+				e.GetProperty(ics.ComponentPropertyDtEnd) != nil {
 				t.Errorf("%s has no end, and its event is not one", b.ID)
 			}
 			continue
@@ -107,7 +108,8 @@ func TestCalendarWithoutStartOrEnd(t *testing.T) {
 			boardtest.Now.Add(-48 * time.Hour).Truncate(24 * time.Hour), "20261118T094210Z"},
 		{"no start, over at midnight", board.Booking{ID: "a", Until: time.Date(2026, 11, 19, 0, 0, 0, 0, time.UTC)},
 			time.Date(2026, 11, 18, 0, 0, 0, 0, time.UTC), "20261119T000000Z"},
-		{"no end", board.Booking{ID: "a", From: boardtest.Now}, boardtest.Now.Truncate(24 * time.Hour), "20261120T094210Z"},
+		{"no end", board.Booking{ID: "a", From: boardtest.Now}, boardtest.Now.Truncate(24 * time.Hour),
+			"20261120T094210Z"},
 		{"neither", board.Booking{ID: "a"}, boardtest.Now.Truncate(24 * time.Hour), "20000101T000000Z"},
 	} {
 		content, err := calendarOf(boardtest.Now, c.booking)
@@ -150,7 +152,8 @@ func TestCalendarsAreBounded(t *testing.T) {
 	for i := range all {
 		from := boardtest.Now.Add(time.Duration(i-over) * time.Hour)
 		b.Bookings = append(b.Bookings, board.Booking{
-			ID: fmt.Sprintf("id%d", i), Host: "atlas", Name: "ada", From: from, Until: from.Add(time.Hour), Expired: i < over,
+			ID: fmt.Sprintf("id%d", i), Host: "atlas", Name: "ada", From: from, Until: from.Add(time.Hour),
+			Expired: i < over,
 		})
 	}
 	files := apiData(t, render.Input{Board: b})

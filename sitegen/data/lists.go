@@ -15,7 +15,8 @@ func freeOf(u *board.Unit) object {
 	}
 	return object{
 		{"host", safe(u.Host.Name)}, {"title", u.Host.Title}, {"gpu", g.Index}, {"mig_device", g.SliceIndex()},
-		{"uuid", g.UUID}, {"vendor", safe(g.Maker())}, {"model", safe(g.ShortName)}, {"memory_total_mib", g.MemoryTotal},
+		{"uuid", g.UUID}, {"vendor", safe(g.Maker())}, {"model", safe(g.ShortName)},
+		{"memory_total_mib", g.MemoryTotal},
 		{"from", g.FreeFrom}, {"until", g.FreeUntil}, {"held_by", holder},
 	}
 }

@@ -127,7 +127,8 @@ func (m metricsSet) users(b *board.Board) {
 			m.add("gpuboard_user_slices_used", "MIG slices that a person uses now, in fractions by share of memory.",
 				metricsRound(u.Slices.Used), "user", u.Name)
 		}
-		m.add("gpuboard_user_memory_used_bytes", "GPU memory that a person uses now.", float64(u.Memory)*bytesPerMiB, "user",
+		m.add("gpuboard_user_memory_used_bytes", "GPU memory that a person uses now.", float64(u.Memory)*bytesPerMiB,
+			"user",
 			u.Name)
 	}
 }

@@ -57,7 +57,8 @@ func ReadPublished(r io.Reader) (*Published, error) {
 	}
 	switch {
 	case doc.GeneratedAt.IsZero() || doc.Hosts == nil:
-		return nil, fmt.Errorf("reading the board: %w: it does not say when it was made, or of which hosts", ErrNotBoard)
+		return nil, fmt.Errorf("reading the board: %w: it does not say when it was made, or of which hosts",
+			ErrNotBoard)
 	case len(doc.Hosts) > MaxBoardHosts:
 		return nil, fmt.Errorf("reading the board: %w: it has %d hosts, and %d are the most",
 			ErrNotBoard, len(doc.Hosts), MaxBoardHosts)
@@ -163,7 +164,8 @@ func (p *Published) BookingsJSON() []byte {
 // HostJSON writes a host of a board in the shape of api/v1/hosts/<host>.json,
 // with those of the board's bookings that are for it.
 func HostJSON(b *board.Board, h *board.Host) []byte {
-	bookings := docsOf(b.BookingsByHost()[h.Name], func(bk **board.Booking) []byte { return new(bookingOf(*bk)).appendTo(nil) })
+	bookings := docsOf(b.BookingsByHost()[h.Name],
+		func(bk **board.Booking) []byte { return new(bookingOf(*bk)).appendTo(nil) })
 	return hostFile(h, hostFields(h), bookings)
 }
 

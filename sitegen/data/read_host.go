@@ -166,7 +166,8 @@ func (r *readRow) processes(g *board.GPU, left *int) []board.Process {
 func (r *readRow) fill(g *board.GPU, left *int, generatedAt time.Time) {
 	g.ShortName, g.State, g.Reason, g.Missing = readName(r.ShortName), readState(r.State), readName(r.Reason), r.Missing
 	g.CountedAt = readName(r.CountedAt)
-	g.Since, g.NoShow, g.FreeFrom, g.FreeUntil = readable(r.Since), r.NoShow, readable(r.FreeFrom), readable(r.FreeUntil)
+	g.Since, g.NoShow, g.FreeFrom, g.FreeUntil = readable(
+		r.Since), r.NoShow, readable(r.FreeFrom), readable(r.FreeUntil)
 	g.Processes = r.processes(g, left)
 	if at := readable(r.IdleSince); !at.IsZero() && at.Before(generatedAt) {
 		g.IdleSince = at

@@ -132,7 +132,8 @@ func TestAGPUThatCountsElsewhere(t *testing.T) {
 		if row.CountedAt != "boreas" || b.Totals.GPUs.All != before-1 {
 			t.Errorf("%s: counted at %q, %d GPUs of %d", name, row.CountedAt, b.Totals.GPUs.All, before)
 		}
-		if got, want := text.Why(b, row, text.Options{}), "unknown: same card as on boreas, and counted there"; got != want {
+		if got, want := text.Why(b, row,
+			text.Options{}), "unknown: same card as on boreas, and counted there"; got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
@@ -149,7 +150,8 @@ func TestCountAgreesWithTheMerge(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 42, 10, 0, time.UTC)
 	fleet := demo.New(1, now)
 	in := board.Input{Now: now, Interval: demo.Interval, Reports: map[string]board.Report{},
-		Calendar: booking.Parse("comments.json", fleet.Files(now)["comments.json"], booking.Zone{Location: time.UTC}, booking.Options{Now: now})}
+		Calendar: booking.Parse("comments.json", fleet.Files(now)["comments.json"], booking.Zone{Location: time.UTC},
+			booking.Options{Now: now})}
 	for _, h := range fleet.Hosts() {
 		in.Hosts = append(in.Hosts, inventory.Host{Name: h.Name, ExpectedGPUs: h.GPUs})
 		in.Reports[h.Name] = board.Report{Snapshot: fleet.Snapshot(h.Name, now)}
@@ -164,7 +166,8 @@ func TestCountAgreesWithTheMerge(t *testing.T) {
 		got.Hosts[i].Totals = board.Totals{}
 	}
 	got.Count()
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(board.Host{})); diff != "" || want.Totals.GPUs.Free() == 0 ||
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(board.Host{})); diff != "" ||
+		want.Totals.GPUs.Free() == 0 ||
 		want.NextFree == nil {
 		t.Errorf("%d are free; %s", want.Totals.GPUs.Free(), diff)
 	}
@@ -205,7 +208,8 @@ func TestWhatIsNoBoardIsRefused(t *testing.T) {
 		{"text for a number", replace(`"memory_used_mib":`, `"memory_used_mib":"x","m":`), ErrNotBoard},
 		{"hosts said twice", replace(`"hosts":[`, `"hosts":[],"hosts":[`), ErrNotBoard},
 		{"too many hosts",
-			`{"schema_version":1,"generated_at":"2026-11-20T09:42:10Z","hosts":[{}` + strings.Repeat(",{}", MaxBoardHosts) +
+			`{"schema_version":1,"generated_at":"2026-11-20T09:42:10Z","hosts":[{}` +
+				strings.Repeat(",{}", MaxBoardHosts) +
 				`]}`, ErrNotBoard},
 		{"too large", `{"schema_version":1,"title":"` + strings.Repeat("x", MaxBoardBytes) + `"}`, ErrNotBoard},
 	} {
@@ -241,7 +245,8 @@ func TestAHostileBoardIsHarmless(t *testing.T) {
 	}
 	doc := `{"schema_version":1,"generation":"</script>","generated_at":"2026-11-20T09:42:10Z","next_generation_expected_at":"2999-01-01T00:00:00Z","hosts":[
 {"name":"gpu01","state":"splendid","gpus":[{"index":0,"state":"gratis","memory_total_mib":-4,"utilization_gpu_percent":900,"since":"9999-01-01T00:00:00Z",
- "health":"` + "\u202e" + `","processes":[{"pid":-1},{"pid":7,"user":"\u001b[31m","share":7},{"pid":8,"share":0.5}]},{"index":0,"state":"free"},{"index":-1,"state":"free"},{"index":1,"state":"free","processes":[{"pid":9}]}]},
+ "health":"` +
+		"\u202e" + `","processes":[{"pid":-1},{"pid":7,"user":"\u001b[31m","share":7},{"pid":8,"share":0.5}]},{"index":0,"state":"free"},{"index":-1,"state":"free"},{"index":1,"state":"free","processes":[{"pid":9}]}]},
 {"name":"gpu01","state":"up"},{"name":"../../etc","state":"up","gpus":[{"index":0,"state":"free"}]}]}`
 	p, err = ReadPublished(strings.NewReader(doc))
 	if err != nil {

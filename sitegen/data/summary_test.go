@@ -23,7 +23,8 @@ func withSites(in render.Input) render.Input {
 	in.Site.BaseURL, in.Site.BookSSH = "https://eva:secret@gpu.example.org/", "ada@web.example.org"
 	for i, name := range []string{"north", "south"} {
 		s := readSummary(in)
-		s.ID, s.Others = fmt.Sprintf("%016x", i), board.Others{Sums: s.Own, IDs: []string{fmt.Sprintf("%016x", 10+i)}, Depth: 1}
+		s.ID, s.Others = fmt.Sprintf("%016x", i), board.Others{Sums: s.Own, IDs: []string{fmt.Sprintf("%016x", 10+i)},
+			Depth: 1}
 		in.Board.Sites = append(in.Board.Sites, board.Site{
 			Name: name, URL: "https://" + name + ".example.org/", Summary: s, ReadAt: boardtest.Now,
 			State: []board.HostState{board.Up, board.Stale}[i],
@@ -51,7 +52,8 @@ func TestSummaryIsReadBack(t *testing.T) {
 	if s.BookSSH != "ada@web.example.org" {
 		t.Errorf("booking by ssh on %q", s.BookSSH)
 	}
-	if s.ID != b.ID || s.Title != "GPU board" || s.URL != "https://gpu.example.org/" || !s.GeneratedAt.Equal(b.GeneratedAt) ||
+	if s.ID != b.ID || s.Title != "GPU board" || s.URL != "https://gpu.example.org/" ||
+		!s.GeneratedAt.Equal(b.GeneratedAt) ||
 		!s.LateAt.Equal(b.LateAt()) || !s.Due.Equal(b.Due()) || s.Own.Problems != len(b.Problems) {
 		t.Errorf("read back: %+v", s)
 	}
@@ -160,7 +162,8 @@ func TestSummaryOfALiar(t *testing.T) {
 		switch {
 		case strings.HasPrefix(c.new, `"title"`) && s.Title != c.want, strings.HasPrefix(c.new, `"url"`) && s.URL != "",
 			s.LateAt.Sub(s.GeneratedAt) > 18*24*time.Hour, strings.HasPrefix(c.new, `"depth"`) && s.Others.Depth != 0,
-			strings.HasPrefix(c.new, `"id"`) && s.ID != "", strings.HasPrefix(c.new, `"booking_ssh"`) && s.BookSSH != "":
+			strings.HasPrefix(c.new, `"id"`) && s.ID != "", strings.HasPrefix(c.new, `"booking_ssh"`) &&
+				s.BookSSH != "":
 			t.Errorf("%s: %+v", c.new, s)
 		}
 	}
@@ -177,7 +180,9 @@ func TestSitesAreReadBack(t *testing.T) {
 		var list []string
 		for i := range sites {
 			sums := sites[i].Sums()
-			list = append(list, fmt.Sprintf("%s %s %d/%d", sites[i].Name, sites[i].State, sums.Totals.GPUs.Free(), sums.Totals.GPUs.All))
+			list = append(list,
+				fmt.Sprintf("%s %s %d/%d", sites[i].Name, sites[i].State, sums.Totals.GPUs.Free(),
+					sums.Totals.GPUs.All))
 		}
 		return strings.Join(list, ", ")
 	}
@@ -201,7 +206,8 @@ func TestSitesFile(t *testing.T) {
 	}
 	for _, want := range []string{
 		`"name":"north"`, `"state":"up"`, `"last_free":10,"last_free_slices":2,"totals":{"gpus":62,"free":10`,
-		`"name":"south"`, `"state":"stale"`, `"last_free":10,"last_free_slices":2,"totals":{"gpus":62,"free":0`, `"unknown":62`,
+		`"name":"south"`, `"state":"stale"`, `"last_free":10,"last_free_slices":2,"totals":{"gpus":62,"free":0`,
+		`"unknown":62`,
 	} {
 		if !bytes.Contains(files[SitesPath], []byte(want)) {
 			t.Errorf("%s lacks %s:\n%s", SitesPath, want, files[SitesPath])

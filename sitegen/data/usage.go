@@ -100,7 +100,8 @@ func (u *Usage) By(what string) []render.UserPast {
 	case "team":
 		return u.Teams
 	case "host":
-		return docsOf(u.Hosts, func(h *render.PastHost) render.UserPast { return render.UserPast{Name: h.Name, Use: h.Use} })
+		return docsOf(u.Hosts,
+			func(h *render.PastHost) render.UserPast { return render.UserPast{Name: h.Name, Use: h.Use} })
 	}
 	return u.Users
 }

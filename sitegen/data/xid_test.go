@@ -30,7 +30,8 @@ func TestXIDForPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := read.GPUs[1].XID
-	if read.GPUs[0].XID != nil || x == nil || x.Code != 31 || x.At != boardtest.Now.UTC().Format("2006-01-02T15:04:05Z") ||
+	if read.GPUs[0].XID != nil || x == nil || x.Code != 31 ||
+		x.At != boardtest.Now.UTC().Format("2006-01-02T15:04:05Z") ||
 		!strings.Contains(x.Meaning, "a program") {
 		t.Errorf("%+v, %+v", read.GPUs[0].XID, x)
 	}

@@ -67,7 +67,8 @@ func TestUnusedBookings(t *testing.T) {
 // A host with a thousand slices has the first of its bookings compared with them, not each with each.
 func TestUnusedBookingsOfManySlicesAreBounded(t *testing.T) {
 	b := &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{{Name: "atlas", GPUs: make([]board.GPU, 1000)}}}
-	span := render.PastSpan{From: boardtest.Now.Add(-7 * 24 * time.Hour), Seconds: 7200, GPUs: map[string]render.PastGPU{}}
+	span := render.PastSpan{From: boardtest.Now.Add(-7 * 24 * time.Hour), Seconds: 7200,
+		GPUs: map[string]render.PastGPU{}}
 	past := &render.History{Hosts: map[string]*render.HostPast{"atlas": {}}}
 	for i := range b.Hosts[0].GPUs {
 		g := &b.Hosts[0].GPUs[i]
@@ -79,7 +80,8 @@ func TestUnusedBookingsOfManySlicesAreBounded(t *testing.T) {
 	past.Hosts["atlas"].Spans[1] = span
 	for i := range 400 { // those that come later were unused for longer
 		b.Bookings = append(b.Bookings,
-			*boardtest.Booked("atlas", nil, fmt.Sprint("name", i), boardtest.Now.Add(-time.Duration(i+1)*10*time.Minute),
+			*boardtest.Booked("atlas", nil, fmt.Sprint("name", i),
+				boardtest.Now.Add(-time.Duration(i+1)*10*time.Minute),
 				time.Time{}, ""))
 	}
 	list := render.UnusedBookings(b, past)

@@ -153,7 +153,8 @@ func (t *textPage) bar(put func(color, s string), g *board.GPU, inner int) {
 	if fill == 0 && *g.MemoryUsed > 0 {
 		fill = 1
 	}
-	put("", fmt.Sprintf(" mem [%s%s] %3d%%", strings.Repeat("/", fill), strings.Repeat(" ", room-fill), int(part*100+0.5)))
+	put("",
+		fmt.Sprintf(" mem [%s%s] %3d%%", strings.Repeat("/", fill), strings.Repeat(" ", room-fill), int(part*100+0.5)))
 }
 
 func (t *textPage) detailState(g *board.GPU) string {
@@ -210,7 +211,8 @@ func (t *textPage) known(p *board.Process) string {
 	case 1:
 		said = append(said, by(p.Owner().String(), p.By[0]))
 	case 2:
-		said = append(said, fmt.Sprintf(render.EnglishWords()["who.conflict"], by(p.By[0].User, p.By[0]), by(p.By[1].User, p.By[1])))
+		said = append(said,
+			fmt.Sprintf(render.EnglishWords()["who.conflict"], by(p.By[0].User, p.By[0]), by(p.By[1].User, p.By[1])))
 	}
 	if place := p.Place(); p.Owner().Name() != "" && place.Name != "" {
 		said = append(said, t.word("process."+place.Kind, place.Name))

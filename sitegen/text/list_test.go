@@ -143,7 +143,8 @@ func TestReasonInTheList(t *testing.T) {
 			"lost: uncorrectable memory errors; reset the GPU to repair"},
 		{"booked", board.GPU{State: board.Booked, Booking: eva}, "booked by eva until 11:42 (sweep)"},
 		{"booked for ever",
-			board.GPU{State: board.Booked, Booking: boardtest.Booked("gpu01", nil, "eva", time.Time{}, time.Time{}, "")},
+			board.GPU{State: board.Booked,
+				Booking: boardtest.Booked("gpu01", nil, "eva", time.Time{}, time.Time{}, "")},
 			"booked by eva with no end"},
 		{"contested", board.GPU{State: board.Contested, Processes: []board.Process{ann}, Booking: eva},
 			"contested: ann (train.py); booked by eva until 11:42 (sweep)"},
@@ -189,7 +190,8 @@ func TestListNamesEachOnce(t *testing.T) {
 	g := &b.Hosts[0].GPUs[0]
 	g.Processes = append(g.Processes, g.Processes[0], g.Processes[0])
 	g.Processes[len(g.Processes)-1].PID++
-	if s := listText(t, b, Options{Width: 200}); !strings.Contains(s, "  991,992  ") || strings.Contains(s, "lea,lea") ||
+	if s := listText(t, b, Options{Width: 200}); !strings.Contains(s, "  991,992  ") ||
+		strings.Contains(s, "lea,lea") ||
 		strings.Contains(s, "render,render") {
 		t.Error(s)
 	}
@@ -213,16 +215,19 @@ func TestSitesOfOtherClusters(t *testing.T) {
 	front := boardtest.WithSites(render.Input{Board: &board.Board{GeneratedAt: boardtest.Now}})
 	for _, in := range []render.Input{boardtest.WithSites(boardtest.Lab()), front} {
 		got := status(in, Options{ASCII: true})
-		for _, want := range []string{"\ncluster ", "\nnorth ", " 10 of 62 + 2 MIG ", "4 x A100 40 GB", " 09:42\n", "\nsouth ", " ? of 31 ", " 09:30, late\n", "\nfolder ", " never\n"} {
+		for _, want := range []string{"\ncluster ", "\nnorth ", " 10 of 62 + 2 MIG ", "4 x A100 40 GB", " 09:42\n",
+			"\nsouth ", " ? of 31 ", " 09:30, late\n", "\nfolder ", " never\n"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("no %q in\n%s", want, got)
 			}
 		}
 	}
-	if got := status(front, Options{}); !strings.HasPrefix(got, "10 of 93 GPUs and 2 of 9 MIG slices free: 4 x H100") || strings.Contains(got, "host ") {
+	if got := status(front, Options{}); !strings.HasPrefix(got, "10 of 93 GPUs and 2 of 9 MIG slices free: 4 x H100") ||
+		strings.Contains(got, "host ") {
 		t.Errorf("without hosts:\n%s", got)
 	}
-	if got := status(boardtest.WithSites(boardtest.Lab()), Options{Hosts: []string{"atlas"}}); strings.Contains(got, "north") {
+	if got := status(boardtest.WithSites(boardtest.Lab()), Options{Hosts: []string{"atlas"}}); strings.Contains(got,
+		"north") {
 		t.Errorf("of one host:\n%s", got)
 	}
 }

@@ -82,7 +82,8 @@ func (n *notices) gpu(h *board.Host, g *board.GPU) {
 	booked, used, others := n.booked(g), false, []string(nil)
 	for _, p := range g.Holding() {
 		used = used || p.Of(n.is)
-		if other := n.safe(p.Owner().String() + " (" + p.Program + ")"); !p.Of(n.is) && !slices.Contains(others, other) {
+		if other := n.safe(p.Owner().String() + " (" + p.Program + ")"); !p.Of(n.is) &&
+			!slices.Contains(others, other) {
 			others = append(others, other)
 		}
 	}
@@ -110,7 +111,8 @@ func (n *notices) gpu(h *board.Host, g *board.GPU) {
 		n.add(GPUIdle, h, g, booked, "idle for "+snapshot.Length(idle.Round(time.Minute))+", and "+has)
 	}
 	if x := g.XID; x != nil && n.now.Sub(x.At.Time) <= xidNews && !x.At.Before(since) {
-		n.add(GPUProblem, h, g, booked, fmt.Sprintf("the driver reported XID %d, %s: %s", x.Code, n.moment(x.At.Time), render.EnglishXID(x.Code)))
+		n.add(GPUProblem, h, g, booked,
+			fmt.Sprintf("the driver reported XID %d, %s: %s", x.Code, n.moment(x.At.Time), render.EnglishXID(x.Code)))
 	}
 }
 
@@ -120,7 +122,8 @@ func (n *notices) booked(g *board.GPU) *board.Booking {
 	if g.Booking != nil {
 		all = append(all, *g.Booking)
 	}
-	i := slices.IndexFunc(all, func(b board.Booking) bool { return b.ByPerson() && b.Kind != "maintenance" && n.is(b.Name) })
+	i := slices.IndexFunc(all,
+		func(b board.Booking) bool { return b.ByPerson() && b.Kind != "maintenance" && n.is(b.Name) })
 	if i < 0 {
 		return nil
 	}

@@ -52,7 +52,8 @@ func TestNoticesOfAHostAreOne(t *testing.T) {
 		g.State, g.IdleSince, g.Processes = board.InUse, boardtest.At(0, -3, 0), nil
 		g.Booking = boardtest.Booked("dione", nil, "mira", boardtest.At(-2, 0, 0), time.Time{}, "")
 	}
-	if got, want := noticesFor(b, "mira", time.Hour), "gpu-idle dione:0,1,2,3,4,5,6,7: idle for 3 h, and booked by you"; got != want {
+	if got, want := noticesFor(b, "mira",
+		time.Hour), "gpu-idle dione:0,1,2,3,4,5,6,7: idle for 3 h, and booked by you"; got != want {
 		t.Errorf("mira is told\n%s\nwant\n%s", got, want)
 	}
 }
@@ -69,12 +70,14 @@ func TestNoticesOfBookings(t *testing.T) {
 		want   string
 	}{
 		{boardtest.At(0, 0, 0), time.Hour, "your booking for ada ends 11:12, in 30 min"},
-		{boardtest.At(0, 0, 0), 2 * time.Hour, "your booking begins 12:42, in 2 h; your booking for ada ends 11:12, in 30 min"},
+		{boardtest.At(0, 0, 0), 2 * time.Hour,
+			"your booking begins 12:42, in 2 h; your booking for ada ends 11:12, in 30 min"},
 		{boardtest.At(0, 2, 0), 2 * time.Hour, ""},
 		{boardtest.At(0, 0, 30), time.Hour, ""},
 	} {
 		var got []string
-		for _, n := range Notices(&board.Board{GeneratedAt: c.now}, is, []board.Booking{begins, ends, open}, c.now, c.within, boardtest.Lab().Site.Zone) {
+		for _, n := range Notices(&board.Board{GeneratedAt: c.now}, is, []board.Booking{begins, ends, open}, c.now,
+			c.within, boardtest.Lab().Site.Zone) {
 			got = append(got, n.Text)
 		}
 		if strings.Join(got, "; ") != c.want {

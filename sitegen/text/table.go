@@ -177,7 +177,8 @@ func (t *textPage) gpuCells(host string, g *board.GPU) []string {
 	cells := []string{
 		host,
 		t.gpuName(g),
-		textRight(number(t, g.MemoryUsed), t.digits, t.more) + " / " + textRight(number(t, g.MemoryTotal), t.digits, t.more),
+		textRight(number(t, g.MemoryUsed), t.digits, t.more) + " / " +
+			textRight(number(t, g.MemoryTotal), t.digits, t.more),
 		number(t, g.UtilizationGPU) + " %",
 		number(t, g.Temperature) + " " + t.degree,
 	}

@@ -193,7 +193,8 @@ func (t *textPage) headline() {
 		stamp += " (demo)"
 	}
 	if next := t.b.NextFree; next != nil {
-		stamp += fmt.Sprintf("; next: %s %s at %s", t.safe(next.Host.Name), next.GPU.Label(), t.moment(next.GPU.FreeFrom))
+		stamp += fmt.Sprintf("; next: %s %s at %s", t.safe(next.Host.Name), next.GPU.Label(),
+			t.moment(next.GPU.FreeFrom))
 	}
 	t.line("2", stamp)
 }
@@ -215,7 +216,8 @@ func (t *textPage) notes() {
 		t.line("33", "! the list of hosts is of "+t.moment(b.InventoryAsOf))
 	}
 	if !b.BookingsStaleSince.IsZero() {
-		t.line("33", "! the bookings cannot be read since "+t.moment(b.BookingsStaleSince)+"; the last good ones stand in")
+		t.line("33",
+			"! the bookings cannot be read since "+t.moment(b.BookingsStaleSince)+"; the last good ones stand in")
 	}
 	const most = 8
 	for i, p := range b.Problems {

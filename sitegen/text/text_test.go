@@ -149,7 +149,8 @@ func TestStatusFilters(t *testing.T) {
 		has, lacks []string
 	}{
 		{"one host", Options{Hosts: []string{"ceres"}}, []string{"|ceres"}, []string{"|atlas", "|fornax"}},
-		{"free only", Options{Free: true}, []string{"|atlas", "|gaia", "free"}, []string{" busy ", "|fornax", "|dione"}},
+		{"free only", Options{Free: true}, []string{"|atlas", "|gaia", "free"},
+			[]string{" busy ", "|fornax", "|dione"}},
 		{"a person", Options{User: "sam"}, []string{"|atlas", "sam"}, []string{"|dione", "mira"}},
 		{"who booked", Options{User: "ada"}, []string{"|ceres", "|europa"}, []string{"|atlas", "|dione"}},
 		{"a model", Options{Model: "a100"}, []string{"|ceres", "|dione"}, []string{"|atlas", "|gaia"}},

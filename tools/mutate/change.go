@@ -48,7 +48,9 @@ func find(dir string) ([]change, error) {
 		}
 		add := func(from, to token.Pos, text, what string) {
 			at := files.Position(from)
-			list = append(list, change{file: path, line: at.Line, from: at.Offset, to: files.Position(to).Offset, text: text, what: what})
+			list = append(list,
+				change{file: path, line: at.Line, from: at.Offset, to: files.Position(to).Offset, text: text,
+					what: what})
 		}
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			inspect(n, add)
@@ -62,7 +64,8 @@ func inspect(n ast.Node, add func(from, to token.Pos, text, what string)) {
 	switch n := n.(type) {
 	case *ast.BinaryExpr:
 		if other, ok := opposite[n.Op]; ok {
-			add(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), other.String(), fmt.Sprintf("%s instead of %s", other, n.Op))
+			add(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), other.String(),
+				fmt.Sprintf("%s instead of %s", other, n.Op))
 		}
 	case *ast.IfStmt:
 		add(n.Cond.Pos(), n.Cond.Pos(), "true || ", "the condition is always true")
@@ -73,7 +76,8 @@ func inspect(n ast.Node, add func(from, to token.Pos, text, what string)) {
 				add(name.Pos(), name.End(), "nil", "returns nil instead of err")
 			}
 			if name, ok := value.(*ast.Ident); ok && (name.Name == "true" || name.Name == "false") {
-				add(name.Pos(), name.End(), strconv.FormatBool(name.Name == "false"), "returns the opposite of "+name.Name)
+				add(name.Pos(), name.End(), strconv.FormatBool(name.Name == "false"),
+					"returns the opposite of "+name.Name)
 			}
 		}
 	case *ast.BranchStmt:

@@ -29,9 +29,11 @@ const tolerated = 20
 func main() {
 	number := flag.Int("n", 40, "how many changes of each package to try")
 	seed := flag.Uint64("seed", 1, "seed of the sample")
-	timeout := flag.Duration("timeout", 3*time.Minute, "when the tests of one change are ended; the change is then noticed")
+	timeout := flag.Duration("timeout", 3*time.Minute,
+		"when the tests of one change are ended; the change is then noticed")
 	also := flag.String("also", "", "another package whose tests run if those of the changed one notice nothing")
-	long := flag.String("long", "", "regular expression of tests that then run without -short, such as those that start a server")
+	long := flag.String("long", "",
+		"regular expression of tests that then run without -short, such as those that start a server")
 	flag.Parse()
 	// Commands and tests under way get the same signal from the terminal or from timeout(1).
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -78,7 +80,8 @@ func (r runner) sample(ctx context.Context, packages []string, number int, seed 
 		if err != nil {
 			return 0, 0, err
 		}
-		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(changes), func(i, j int) { changes[i], changes[j] = changes[j], changes[i] })
+		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(changes),
+			func(i, j int) { changes[i], changes[j] = changes[j], changes[i] })
 		if r.run("test", "-short", "./"+dir) != nil {
 			return 0, 0, fmt.Errorf("the tests of %s fail without a change", dir)
 		}

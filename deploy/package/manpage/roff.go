@@ -12,7 +12,8 @@ import (
 func page(c *cobra.Command, version, date string) string {
 	var b strings.Builder
 	name := strings.ReplaceAll(c.CommandPath(), " ", "-")
-	fmt.Fprintf(&b, ".TH %s 1 %s %s \"gpuboard\"\n", quote(strings.ToUpper(name)), quote(date), quote("gpuboard "+version))
+	fmt.Fprintf(&b, ".TH %s 1 %s %s \"gpuboard\"\n", quote(strings.ToUpper(name)), quote(date),
+		quote("gpuboard "+version))
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", escape(name), escape(c.Short))
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", escape(c.CommandPath()))
 	_, form, _ := strings.Cut(c.Use, " ")

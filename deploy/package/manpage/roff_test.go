@@ -31,7 +31,8 @@ func TestPagesRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"gpuboard-run - collect and publish until stopped", "--every DURATION", "gpuboard run --every 1m --to file:///srv/gpuboard/data", "75     try again", "gpuboard 1.2.3"} {
+	for _, want := range []string{"gpuboard-run - collect and publish until stopped", "--every DURATION",
+		"gpuboard run --every 1m --to file:///srv/gpuboard/data", "75     try again", "gpuboard 1.2.3"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the page lacks %q:\n%s", want, out)
 		}
@@ -57,7 +58,8 @@ func TestCompletionsAreThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"gpuboard.bash", "_gpuboard", "gpuboard.fish"} {
-		if data, err := os.ReadFile(filepath.Join(dir, "completions", name)); err != nil || !strings.Contains(string(data), "gpuboard") {
+		if data, err := os.ReadFile(filepath.Join(dir, "completions", name)); err != nil ||
+			!strings.Contains(string(data), "gpuboard") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -29,7 +29,8 @@ func plainNode(t *testing.T) *bed {
 	b := newBed(t)
 	b.must(os.MkdirAll(b.path("data/drop/gpu01"), 0o755))
 	b.do("collect", "--host", "gpu01", "--spool", b.path("spool"), "--nvidia-smi", b.path("nvidia-smi"))
-	b.args = []string{"node", "--host", "gpu01", "--spool", b.path("spool"), "--nvidia-smi", b.path("nvidia-smi"), "--to", "file://" + b.path("data")}
+	b.args = []string{"node", "--host", "gpu01", "--spool", b.path("spool"), "--nvidia-smi", b.path("nvidia-smi"),
+		"--to", "file://" + b.path("data")}
 	return b
 }
 
@@ -76,20 +77,26 @@ func TestDoctorNamesEveryCauseOnANode(t *testing.T) {
 		{"disk:space", "df -h", func(b *bed) { need.Root(b.t); b.mount("spool", "mode=700,size=1m") }},
 		{"disk:inodes", "df -i", func(b *bed) { need.Root(b.t); b.mount("spool", "mode=700,nr_inodes=20") }},
 		{"loop:no-heartbeat", "gpuboard check gpu01", func(b *bed) { b.hold("spool/" + node.LockFile) }},
-		{"loop:unknown", "gpuboard check gpu01", func(b *bed) { b.must(os.Mkdir(b.path("spool", node.LockFile), 0o755)) }},
+		{"loop:unknown", "gpuboard check gpu01",
+			func(b *bed) { b.must(os.Mkdir(b.path("spool", node.LockFile), 0o755)) }},
 		{"loop:old-version", "gpuboard check kill", func(b *bed) {
 			b.hold("spool/" + node.LockFile)
-			b.must(node.Heartbeat{PID: 4711, Every: time.Second, Beat: time.Now(), Version: "0.1"}.Write(b.path("spool")))
+			b.must(
+				node.Heartbeat{PID: 4711, Every: time.Second, Beat: time.Now(), Version: "0.1"}.Write(b.path("spool")))
 		}},
 		{"loop:not-pushing", "see whether sshd runs", func(b *bed) {
 			b.hold("spool/" + node.LockFile)
 			b.must(node.Heartbeat{PID: 4711, Every: time.Second, Beat: time.Now(), Version: b.version(),
-				Push: node.Pushes{Since: time.Now(), Error: "connection refused", Code: "ssh:refused", Hint: "see whether sshd runs"}}.Write(b.path("spool")))
+				Push: node.Pushes{Since: time.Now(), Error: "connection refused", Code: "ssh:refused",
+					Hint: "see whether sshd runs"}}.Write(b.path("spool")))
 		}},
 		{"loop:other-settings", " --to=sftp://gpu09@web:2222/ --identity=/key", func(b *bed) {
 			b.hold("spool/" + node.LockFile)
-			b.must(node.Heartbeat{PID: 4711, Host: "gpu09", Every: time.Second, Beat: time.Now(), Version: b.version(), Push: node.Pushes{Since: time.Now(), Worked: time.Now()},
-				Settings: map[string]string{"host": "gpu09", "to": "sftp://gpu09@web:2222/", "identity": "/key"}}.Write(b.path("spool")))
+			b.must(
+				node.Heartbeat{PID: 4711, Host: "gpu09", Every: time.Second, Beat: time.Now(), Version: b.version(),
+					Push: node.Pushes{Since: time.Now(), Worked: time.Now()},
+					Settings: map[string]string{"host": "gpu09", "to": "sftp://gpu09@web:2222/",
+						"identity": "/key"}}.Write(b.path("spool")))
 		}},
 		{"local:directory", "mkdir -p", func(b *bed) { b.must(os.RemoveAll(b.path("data/drop"))) }},
 		{"local:unwritable", "chown", func(b *bed) { b.readOnly("data/drop") }},
@@ -97,7 +104,8 @@ func TestDoctorNamesEveryCauseOnANode(t *testing.T) {
 		{"ssh:known-hosts", "--known-hosts FILE", func(b *bed) {
 			b.with("--to", "sftp://x@127.0.0.1:1", "--identity", b.key(), "--known-hosts", b.path("spool"))
 		}},
-		{"ssh:key-unreadable", "ssh-keygen", func(b *bed) { b.with("--to", "sftp://x@127.0.0.1:1", "--identity", b.path("none")) }},
+		{"ssh:key-unreadable", "ssh-keygen",
+			func(b *bed) { b.with("--to", "sftp://x@127.0.0.1:1", "--identity", b.path("none")) }},
 		{"ssh:key-passphrase", "ssh-add", func(b *bed) {
 			sshtest.WriteKey(b.t, b.path("locked"), "ed25519", "secret")
 			b.with("--to", "sftp://x@127.0.0.1:1", "--identity", b.path("locked"))
@@ -146,11 +154,13 @@ func TestDoctorKeepsTheSettingsOfALoop(t *testing.T) {
 	b.hold("spool/" + node.LockFile)
 	beats := func(host, unit string) {
 		b.must(node.Heartbeat{PID: 4711, Host: host, Unit: unit, Every: time.Second, Beat: time.Now(), Version: "0.1",
-			Settings: map[string]string{"host": host, "to": to, "nvidia_smi": b.path("nvidia-smi")}}.Write(b.path("spool")))
+			Settings: map[string]string{"host": host, "to": to, "nvidia_smi": b.path("nvidia-smi")}}.Write(
+			b.path("spool")))
 	}
 
 	beats("gpu01", "")
-	b.wantNamed("loop:old-version", "gpuboard check kill"+spool+"; gpuboard check gpu01"+spool+" --nvidia-smi="+b.path("nvidia-smi")+" --to="+to)
+	b.wantNamed("loop:old-version",
+		"gpuboard check kill"+spool+"; gpuboard check gpu01"+spool+" --nvidia-smi="+b.path("nvidia-smi")+" --to="+to)
 	beats("gpu01", "gpuboard-node.service")
 	b.wantNamed("loop:old-version", "systemctl restart gpuboard-node.service")
 
@@ -168,7 +178,8 @@ func TestDoctorKeepsTheSettingsOfALoop(t *testing.T) {
 	b.args = []string{"node", "--host", "gpu01", "--config", b.path("gpuboard.yml"), "--spool", b.path("spool")}
 	b.wantNamed("loop:other-settings", "and not as "+b.path("gpuboard.yml")+":2 says")
 	e, _ := b.examine()
-	if want := "gpuboard check gpu01 --config " + b.path("gpuboard.yml") + spool; !strings.Contains(listed(e, doctor.Bad), want) || strings.Contains(listed(e, doctor.Bad), "--to") {
+	if want := "gpuboard check gpu01 --config " + b.path("gpuboard.yml") +
+		spool; !strings.Contains(listed(e, doctor.Bad), want) || strings.Contains(listed(e, doctor.Bad), "--to") {
 		t.Errorf("found\n%s", listed(e, doctor.Bad))
 	}
 	b.cron("* * * * * gpuboard check gpu01 --config " + b.path("gpuboard.yml") + " --to " + to)
@@ -266,10 +277,12 @@ func TestDoctorNotesWhatIsNotSetUp(t *testing.T) {
 	}
 	node := plainNode(t)
 	notes(node, "config:none", "register:off", "clock:unknown")
-	if e, _ := node.examine(); !slices.ContainsFunc(e.Findings, func(f doctor.Finding) bool { return f.Code == "loop:none" && f.State == doctor.OK }) {
+	if e, _ := node.examine(); !slices.ContainsFunc(e.Findings,
+		func(f doctor.Finding) bool { return f.Code == "loop:none" && f.State == doctor.OK }) {
 		t.Error("cron's snapshot does not count")
 	}
-	node.args = []string{"node", "--host", "gpu01", "--spool", node.path("none"), "--nvidia-smi", node.path("nvidia-smi")}
+	node.args = []string{"node", "--host", "gpu01", "--spool", node.path("none"), "--nvidia-smi",
+		node.path("nvidia-smi")}
 	notes(node, "spool:missing", "publish:none")
 	web := webBed(t)
 	notes(web, "discovery:off", "web:unknown")
@@ -277,7 +290,8 @@ func TestDoctorNotesWhatIsNotSetUp(t *testing.T) {
 	notes(web, "state:in-use")
 	empty := webBed(t)
 	empty.must(os.Remove(empty.path("state/history.db")))
-	for _, name := range []string{"data/comments.json", "data/.comments.json.last-good", "state/comments.last-good.json"} {
+	for _, name := range []string{"data/comments.json", "data/.comments.json.last-good",
+		"state/comments.last-good.json"} {
 		empty.must(os.Remove(empty.path(name)))
 	}
 	empty.must(os.RemoveAll(empty.path("data/drop/gpu01")))
@@ -294,7 +308,8 @@ func TestDoctorAsksTheBoard(t *testing.T) {
 	b := webBed(t)
 	b.deliver("gpu02", "gpu02")
 	b.write("data/drop/gpu03/latest.json.gz", "garbage")
-	b.write("data/comments.json", `{"gpu01": [{"name": "ada", "date": "2040-01-01"}], "gpu99": [{"name": "eva"}], "gpu02": {"31": {"name": "eva", "date": "soon"}}}`)
+	b.write("data/comments.json",
+		`{"gpu01": [{"name": "ada", "date": "2040-01-01"}], "gpu99": [{"name": "eva"}], "gpu02": {"31": {"name": "eva", "date": "soon"}}}`)
 	b.write("data/aliases.csv", "a,b\na,c\n")
 	later := time.Now().Add(time.Hour)
 	b.now = func() time.Time { return later }
@@ -358,19 +373,23 @@ func (b *bed) files() map[string]string {
 func TestDoctorFindsWhatIsToRunAndDoesNot(t *testing.T) {
 	node := plainNode(t)
 	node.wantWell()
-	node.cron("# * * * * * gpuboard check gpu01", "* * * * * gpuboard check gpu02 --config /elsewhere.yml", "0 3 * * * gpuboard check kill")
+	node.cron("# * * * * * gpuboard check gpu01", "* * * * * gpuboard check gpu02 --config /elsewhere.yml",
+		"0 3 * * * gpuboard check kill")
 	node.wantNamed("loop:not-running", "neither cron nor systemd starts one")
 	node.cron("GPUBOARD_CONFIG=/elsewhere.yml", "* * * * * gpuboard run --once")
 	node.wantNamed("loop:not-running", "neither cron nor systemd starts one")
-	node.cron("* * * * * /usr/bin/gpuboard check gpu01 >/dev/null", "0 * * * * gpuboard check gpu02 --config /elsewhere.yml")
+	node.cron("* * * * * /usr/bin/gpuboard check gpu01 >/dev/null",
+		"0 * * * * gpuboard check gpu02 --config /elsewhere.yml")
 	node.wantNamed("loop:not-running", "cron starts the loop, and none runs: gpuboard check gpu01")
 
 	web := webBed(t)
 	ports := []int{sshtest.FreePort(t), sshtest.FreePort(t)}
-	web.cron(fmt.Sprintf("* * * * * flock -n r.lock /opt/gpuboard receive --listen :%d", ports[0]), fmt.Sprintf("* * * * * flock -n s.lock gpuboard serve --listen=127.0.0.1:%d --interval 1m", ports[1]))
+	web.cron(fmt.Sprintf("* * * * * flock -n r.lock /opt/gpuboard receive --listen :%d", ports[0]),
+		fmt.Sprintf("* * * * * flock -n s.lock gpuboard serve --listen=127.0.0.1:%d --interval 1m", ports[1]))
 	web.wantNamed("server:down", "cron starts gpuboard receive, and nothing answers")
 	e, _ := web.examine()
-	if !strings.Contains(listed(e, doctor.Bad), fmt.Sprintf("(gpuboard serve --listen=127.0.0.1:%d --interval 1m    (says why it ends))", ports[1])) {
+	if !strings.Contains(listed(e, doctor.Bad),
+		fmt.Sprintf("(gpuboard serve --listen=127.0.0.1:%d --interval 1m    (says why it ends))", ports[1])) {
 		t.Errorf("found\n%s", listed(e, doctor.Bad))
 	}
 	for _, port := range ports {

@@ -132,7 +132,8 @@ func (b *bed) wantNamed(want, words string) {
 	switch {
 	case i < 0:
 		b.t.Errorf("%s is not named:\n%s", want, listed(e, doctor.Bad))
-	case e.Findings[i].State != doctor.Bad || e.Findings[i].Fix == "" || !strings.Contains(e.Findings[i].Message+e.Findings[i].Fix, words):
+	case e.Findings[i].State != doctor.Bad || e.Findings[i].Fix == "" ||
+		!strings.Contains(e.Findings[i].Message+e.Findings[i].Fix, words):
 		b.t.Errorf("found %+v, want %q in it and something to type", e.Findings[i], words)
 	}
 }
@@ -159,7 +160,8 @@ func nodeBed(t *testing.T, o sshtest.Options) (*bed, *sshtest.Server) {
 	}
 	s := sshtest.Start(t, o)
 	b.do("collect", "--host", "gpu01", "--spool", b.path("spool"), "--nvidia-smi", b.path("nvidia-smi"))
-	b.args = []string{"node", "--host", "gpu01", "--spool", b.path("spool"), "--nvidia-smi", b.path("nvidia-smi"), "--push-timeout", "10s",
+	b.args = []string{"node", "--host", "gpu01", "--spool", b.path("spool"), "--nvidia-smi", b.path("nvidia-smi"),
+		"--push-timeout", "10s",
 		"--to", fmt.Sprintf("sftp://%s@%s", s.User, s.Addr), "--identity", s.Key, "--known-hosts", s.KnownHosts}
 	return b, s
 }
@@ -172,50 +174,68 @@ func TestDoctorNamesWhatIsWrongWithANode(t *testing.T) {
 		o                 sshtest.Options
 		spoil             func(b *bed, s *sshtest.Server)
 	}{
-		{name: "no nvidia-smi", code: "smi:missing", words: "--nvidia-smi", spoil: func(b *bed, _ *sshtest.Server) { b.with("--nvidia-smi", b.path("none")) }},
-		{name: "nvidia-smi hangs", code: "smi:timeout", words: "nvidia-smi -pm 1", spoil: func(b *bed, _ *sshtest.Server) {
-			b.program("nvidia-smi", "exec sleep 60")
-			b.with("--nvidia-smi-timeout", "300ms")
-		}},
-		{name: "no ps", code: "ps:missing", words: "procps", spoil: func(b *bed, _ *sshtest.Server) { b.with("--ps", b.path("none")) }},
-		{name: "spool open to all", code: "spool:not-private", words: "chmod 700", spoil: func(b *bed, _ *sshtest.Server) { b.must(os.Chmod(b.path("spool"), 0o777)) }},
-		{name: "nothing runs", code: "loop:not-running", words: "gpuboard check gpu01", spoil: func(b *bed, _ *sshtest.Server) { b.must(os.Remove(b.path("spool", "latest.json.gz"))) }},
+		{name: "no nvidia-smi", code: "smi:missing", words: "--nvidia-smi",
+			spoil: func(b *bed, _ *sshtest.Server) { b.with("--nvidia-smi", b.path("none")) }},
+		{name: "nvidia-smi hangs", code: "smi:timeout", words: "nvidia-smi -pm 1",
+			spoil: func(b *bed, _ *sshtest.Server) {
+				b.program("nvidia-smi", "exec sleep 60")
+				b.with("--nvidia-smi-timeout", "300ms")
+			}},
+		{name: "no ps", code: "ps:missing", words: "procps",
+			spoil: func(b *bed, _ *sshtest.Server) { b.with("--ps", b.path("none")) }},
+		{name: "spool open to all", code: "spool:not-private", words: "chmod 700",
+			spoil: func(b *bed, _ *sshtest.Server) { b.must(os.Chmod(b.path("spool"), 0o777)) }},
+		{name: "nothing runs", code: "loop:not-running", words: "gpuboard check gpu01",
+			spoil: func(b *bed, _ *sshtest.Server) { b.must(os.Remove(b.path("spool", "latest.json.gz"))) }},
 		{name: "cron is off", code: "loop:not-running", words: "1h0m", spoil: func(b *bed, _ *sshtest.Server) {
 			b.now = func() time.Time { return time.Now().Add(time.Hour) }
 		}},
 		{name: "the loop hangs", code: "loop:hangs", words: "not responded", spoil: func(b *bed, _ *sshtest.Server) {
 			b.hold("spool/" + node.LockFile)
-			b.must(node.Heartbeat{PID: 4711, Every: time.Second, Beat: time.Now().Add(-time.Hour), Version: b.version()}.Write(b.path("spool")))
+			b.must(
+				node.Heartbeat{PID: 4711, Every: time.Second, Beat: time.Now().Add(-time.Hour),
+					Version: b.version()}.Write(b.path("spool")))
 		}},
-		{name: "key open to all", code: "ssh:key-mode", words: "chmod 600", spoil: func(b *bed, s *sshtest.Server) { b.must(os.Chmod(s.Key, 0o644)) }},
-		{name: "another key", code: "ssh:auth", words: "/etc/ssh/gpudrop/ACCOUNT", spoil: func(b *bed, _ *sshtest.Server) {
-			sshtest.WriteKey(b.t, b.path("other"), "ed25519", "")
-			b.with("--identity", b.path("other"))
-		}},
-		{name: "no known_hosts", code: "ssh:hostkey-unknown", words: "ssh-keyscan", spoil: func(b *bed, _ *sshtest.Server) {
-			b.write("empty", "")
-			b.with("--known-hosts", b.path("empty"))
-		}},
-		{name: "another server", code: "ssh:hostkey-changed", words: "ssh-keygen", spoil: func(b *bed, s *sshtest.Server) {
-			other := sshtest.WriteKey(b.t, b.path("other"), "ed25519", "")
-			b.write("known", fmt.Sprintf("[127.0.0.1]:%d %s %s\n", s.Port, other.Type(), strings.Fields(string(mustRead(b, "other.pub")))[1]))
-			b.with("--known-hosts", b.path("known"))
-		}},
-		{name: "nobody listens", code: "ssh:refused", words: "sshd", spoil: func(_ *bed, s *sshtest.Server) { s.Stop() }},
-		{name: "no posix-rename", code: "ssh:no-posix-rename", words: "internal-sftp", o: sshtest.Options{Command: "internal-sftp -p open,close,write,fsync,remove,realpath"}},
-		{name: "may not open", code: "remote:permission", words: "posix-rename", o: sshtest.Options{Command: "internal-sftp -p close,write,fsync,posix-rename,remove,realpath"}},
-		{name: "the server's disk is full", code: "remote:failure", words: "df -h", spoil: func(b *bed, _ *sshtest.Server) {
-			need.Root(b.t)
-			b.mount("drop/gpu01", "size=4k")
-			b.write("drop/gpu01/full", strings.Repeat("x", 4096))
-		}},
+		{name: "key open to all", code: "ssh:key-mode", words: "chmod 600",
+			spoil: func(b *bed, s *sshtest.Server) { b.must(os.Chmod(s.Key, 0o644)) }},
+		{name: "another key", code: "ssh:auth", words: "/etc/ssh/gpudrop/ACCOUNT",
+			spoil: func(b *bed, _ *sshtest.Server) {
+				sshtest.WriteKey(b.t, b.path("other"), "ed25519", "")
+				b.with("--identity", b.path("other"))
+			}},
+		{name: "no known_hosts", code: "ssh:hostkey-unknown", words: "ssh-keyscan",
+			spoil: func(b *bed, _ *sshtest.Server) {
+				b.write("empty", "")
+				b.with("--known-hosts", b.path("empty"))
+			}},
+		{name: "another server", code: "ssh:hostkey-changed", words: "ssh-keygen",
+			spoil: func(b *bed, s *sshtest.Server) {
+				other := sshtest.WriteKey(b.t, b.path("other"), "ed25519", "")
+				b.write("known",
+					fmt.Sprintf("[127.0.0.1]:%d %s %s\n", s.Port, other.Type(),
+						strings.Fields(string(mustRead(b, "other.pub")))[1]))
+				b.with("--known-hosts", b.path("known"))
+			}},
+		{name: "nobody listens", code: "ssh:refused", words: "sshd",
+			spoil: func(_ *bed, s *sshtest.Server) { s.Stop() }},
+		{name: "no posix-rename", code: "ssh:no-posix-rename", words: "internal-sftp",
+			o: sshtest.Options{Command: "internal-sftp -p open,close,write,fsync,remove,realpath"}},
+		{name: "may not open", code: "remote:permission", words: "posix-rename",
+			o: sshtest.Options{Command: "internal-sftp -p close,write,fsync,posix-rename,remove,realpath"}},
+		{name: "the server's disk is full", code: "remote:failure", words: "df -h",
+			spoil: func(b *bed, _ *sshtest.Server) {
+				need.Root(b.t)
+				b.mount("drop/gpu01", "size=4k")
+				b.write("drop/gpu01/full", strings.Repeat("x", 4096))
+			}},
 		{name: "no such drop", code: "remote:directory", words: "to:", spoil: func(b *bed, s *sshtest.Server) {
 			b.with("--to", fmt.Sprintf("sftp://%s@%s/nowhere/in", s.User, s.Addr))
 		}},
-		{name: "no Consul", code: "discovery:unreachable", words: "CONSUL_HTTP_ADDR", spoil: func(b *bed, _ *sshtest.Server) {
-			b.t.Setenv("CONSUL_HTTP_ADDR", "127.0.0.1:1")
-			b.with("--register")
-		}},
+		{name: "no Consul", code: "discovery:unreachable", words: "CONSUL_HTTP_ADDR",
+			spoil: func(b *bed, _ *sshtest.Server) {
+				b.t.Setenv("CONSUL_HTTP_ADDR", "127.0.0.1:1")
+				b.with("--register")
+			}},
 		{name: "clock off", code: "clock:ahead", words: "1 h 30 min", spoil: func(b *bed, _ *sshtest.Server) {
 			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Date", time.Now().Add(-90*time.Minute).UTC().Format(http.TimeFormat))
@@ -256,7 +276,8 @@ func TestDoctorSaysWhereEachSettingComesFrom(t *testing.T) {
 		got[v.Key] = v.Value + " from " + v.Origin
 	}
 	for key, want := range map[string]string{
-		"title": "Ours from " + b.path("gpuboard.yml") + ":1", "every": "30s from GPUBOARD_EVERY", "host": "gpu01 from --host", "ps": "ps from default",
+		"title": "Ours from " + b.path("gpuboard.yml") + ":1", "every": "30s from GPUBOARD_EVERY",
+		"host": "gpu01 from --host", "ps": "ps from default",
 	} {
 		if got[key] != want {
 			t.Errorf("%s is %q, want %q", key, got[key], want)
@@ -278,7 +299,8 @@ func (b *bed) running(change func(*node.Heartbeat)) {
 	b.must(os.Mkdir(b.path("spool"), 0o700))
 	b.hold("spool/" + node.LockFile)
 	beat := node.Heartbeat{PID: os.Getpid(), Host: "gpu01", Every: 20 * time.Second, Started: b.now().Add(-time.Hour),
-		Beat: b.now().Add(-5 * time.Second), Version: b.version(), Settings: map[string]string{"host": "gpu01", "to": "sftp://n-gpu01@web/in"}}
+		Beat: b.now().Add(-5 * time.Second), Version: b.version(),
+		Settings: map[string]string{"host": "gpu01", "to": "sftp://n-gpu01@web/in"}}
 	change(&beat)
 	b.must(beat.Write(b.path("spool")))
 }
@@ -289,7 +311,8 @@ func TestCheckReportsFailingPushes(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	failed := func(since time.Duration) func(*node.Heartbeat) {
 		return func(h *node.Heartbeat) {
-			h.Push = node.Pushes{Worked: now.Add(-since - 20*time.Second), Since: now.Add(-since), Error: "dialing web: connection refused", Code: "ssh:refused"}
+			h.Push = node.Pushes{Worked: now.Add(-since - 20*time.Second), Since: now.Add(-since),
+				Error: "dialing web: connection refused", Code: "ssh:refused"}
 		}
 	}
 	for _, test := range []struct {
@@ -298,11 +321,15 @@ func TestCheckReportsFailingPushes(t *testing.T) {
 		exit   int
 		stderr string
 	}{
-		{"in its first cycle", func(h *node.Heartbeat) { h.Started, h.Beat = now.Add(-time.Second), time.Time{} }, failure.ExitOK, ""},
-		{"pushes work", func(h *node.Heartbeat) { h.Push = node.Pushes{Worked: now, Since: now.Add(-time.Hour)} }, failure.ExitOK, ""},
-		{"the newest failed", failed(time.Second), failure.ExitDegraded, "gpuboard: gpu01: every cycle has failed since 2026-11-20T07:59:59Z, and the last push that worked was at 2026-11-20T07:59:39Z: " +
-			"dialing web: connection refused [ssh:refused]\n"},
-		{"none has ever worked", func(h *node.Heartbeat) { failed(time.Second)(h); h.Push.Worked = time.Time{} }, failure.ExitDegraded,
+		{"in its first cycle", func(h *node.Heartbeat) { h.Started, h.Beat = now.Add(-time.Second), time.Time{} },
+			failure.ExitOK, ""},
+		{"pushes work", func(h *node.Heartbeat) { h.Push = node.Pushes{Worked: now, Since: now.Add(-time.Hour)} },
+			failure.ExitOK, ""},
+		{"the newest failed", failed(time.Second), failure.ExitDegraded,
+			"gpuboard: gpu01: every cycle has failed since 2026-11-20T07:59:59Z, and the last push that worked was at 2026-11-20T07:59:39Z: " +
+				"dialing web: connection refused [ssh:refused]\n"},
+		{"none has ever worked", func(h *node.Heartbeat) { failed(time.Second)(h); h.Push.Worked = time.Time{} },
+			failure.ExitDegraded,
 			"gpuboard: gpu01: every cycle has failed since 2026-11-20T07:59:59Z, and no push has worked yet: dialing web: connection refused [ssh:refused]\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -311,7 +338,8 @@ func TestCheckReportsFailingPushes(t *testing.T) {
 			b.running(test.change)
 			out, errs, exit := b.run("check", "gpu01", "--spool", b.path("spool"))
 			if test.stderr != "" {
-				test.stderr += "gpuboard: hint: gpuboard doctor node --host=gpu01 --spool=" + b.path("spool") + " --to=sftp://n-gpu01@web/in\n"
+				test.stderr += "gpuboard: hint: gpuboard doctor node --host=gpu01 --spool=" + b.path("spool") +
+					" --to=sftp://n-gpu01@web/in\n"
 			}
 			if !strings.HasPrefix(out, "Running gpu01 (pid ") || exit != test.exit || errs != test.stderr {
 				t.Errorf("exit %d, want %d; stdout %q; stderr\n%swant\n%s", exit, test.exit, out, errs, test.stderr)
@@ -332,9 +360,11 @@ func TestASnapshotWithErrorsEndsWithThree(t *testing.T) {
 		want          string // the line, "" for none
 	}{
 		{"well", "idle-8x-a100-550.xml", ""},
-		{"one problem", "trimmed-3of6-535.xml", "gpuboard: gpu01: nvidia-smi says that 6 GPUs are attached, and lists 3 [smi:truncated]\n"},
-		{"several", "old-tesla-p100-384.xml", "gpuboard: gpu01 #0: the memory of GPU 0 (00000000:02:00.0) has had 3 uncorrectable errors since the last reset: " +
-			"see `dmesg | grep -i xid`, and reset the GPU when nobody uses it (+1 more) [gpu:ecc]\n"},
+		{"one problem", "trimmed-3of6-535.xml",
+			"gpuboard: gpu01: nvidia-smi says that 6 GPUs are attached, and lists 3 [smi:truncated]\n"},
+		{"several", "old-tesla-p100-384.xml",
+			"gpuboard: gpu01 #0: the memory of GPU 0 (00000000:02:00.0) has had 3 uncorrectable errors since the last reset: " +
+				"see `dmesg | grep -i xid`, and reset the GPU when nobody uses it (+1 more) [gpu:ecc]\n"},
 	} {
 		b := newBed(t)
 		b.program("nvidia-smi", "sed -e s/@PID.@/"+"1/ "+filepath.Join(captures, c.capture))
@@ -367,7 +397,9 @@ func TestASnapshotWithErrorsEndsWithThree(t *testing.T) {
 			t.Errorf("%s: delivered are %v, %v", c.name, files, err)
 		}
 		// A push that fails is more than a snapshot with errors.
-		if _, stderr, got := b.run("publish", "--host", "gpu01", "--spool", b.path("spool"), "--to", "file://"+b.path("nowhere")); got == failure.ExitOK || got == failure.ExitDegraded || !strings.Contains(stderr, "error: ") {
+		if _, stderr, got := b.run("publish", "--host", "gpu01", "--spool", b.path("spool"), "--to",
+			"file://"+b.path("nowhere")); got == failure.ExitOK || got == failure.ExitDegraded ||
+			!strings.Contains(stderr, "error: ") {
 			t.Errorf("%s: a push to nowhere: exit %d, %s", c.name, got, stderr)
 		}
 	}
@@ -377,7 +409,8 @@ func TestASnapshotWithErrorsEndsWithThree(t *testing.T) {
 // root has made there.
 func TestRootWritesNoSpoolOfOthers(t *testing.T) {
 	need.Root(t)
-	for _, command := range [][]string{{"collect"}, {"publish", "--to", "file:///nowhere"}, {"run", "--once"}, {"check"}} {
+	for _, command := range [][]string{{"collect"}, {"publish", "--to", "file:///nowhere"}, {"run", "--once"},
+		{"check"}} {
 		b := newBed(t)
 		spool := b.path("spool")
 		b.must(os.Mkdir(spool, 0o700))

@@ -37,7 +37,8 @@ func webBed(t *testing.T) *bed {
 
 // look has doctor look at this bed.
 func (b *bed) look() {
-	b.args = []string{"web", "--data", b.path("data"), "--site", b.path("site"), "--state", b.path("state"), "--timezone", "UTC"}
+	b.args = []string{"web", "--data", b.path("data"), "--site", b.path("site"), "--state", b.path("state"),
+		"--timezone", "UTC"}
 }
 
 // again is a copy of a bed, which costs less than a new one.
@@ -59,12 +60,15 @@ func (b *bed) deliver(host, drop string) {
 }
 
 func (b *bed) generate(flags ...string) []string {
-	return append([]string{"generate", "--data", b.path("data"), "--site", b.path("site"), "--state", b.path("state"), "--timezone", "UTC"}, flags...)
+	return append(
+		[]string{"generate", "--data", b.path("data"), "--site", b.path("site"), "--state", b.path("state"),
+			"--timezone", "UTC"}, flags...)
 }
 
 // serve serves the site, and lets a test change the answers.
 func (b *bed) serve(change func(w http.ResponseWriter, r *http.Request) (done bool)) {
-	kinds := map[string]string{".ics": "text/calendar", ".txt": "text/plain", ".json": "application/json", ".html": "text/html"}
+	kinds := map[string]string{".ics": "text/calendar", ".txt": "text/plain", ".json": "application/json",
+		".html": "text/html"}
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", kinds[filepath.Ext(r.URL.Path)])
 		if !change(w, r) {
@@ -83,38 +87,57 @@ func TestDoctorNamesWhatIsWrongWithAWebHost(t *testing.T) {
 		root              bool
 		spoil             func(b *bed)
 	}{
-		{name: "no data", code: "data:missing", words: "mkdir -p", spoil: func(b *bed) { b.with("--data", b.path("none")) }},
-		{name: "data is a file", code: "data:not-a-directory", words: "ls -ld", spoil: func(b *bed) { b.with("--data", b.path("data/comments.json")) }},
-		{name: "data open to all", code: "data:open", words: "chmod o-w", spoil: func(b *bed) { b.must(os.Chmod(b.path("data"), 0o777)) }},
-		{name: "no site", code: "site:missing", words: "gpuboard generate", spoil: func(b *bed) { b.with("--site", b.path("none")) }},
-		{name: "no state", code: "state:missing", words: "gpuboard generate", spoil: func(b *bed) { b.with("--state", b.path("none")) }},
+		{name: "no data", code: "data:missing", words: "mkdir -p",
+			spoil: func(b *bed) { b.with("--data", b.path("none")) }},
+		{name: "data is a file", code: "data:not-a-directory", words: "ls -ld",
+			spoil: func(b *bed) { b.with("--data", b.path("data/comments.json")) }},
+		{name: "data open to all", code: "data:open", words: "chmod o-w",
+			spoil: func(b *bed) { b.must(os.Chmod(b.path("data"), 0o777)) }},
+		{name: "no site", code: "site:missing", words: "gpuboard generate",
+			spoil: func(b *bed) { b.with("--site", b.path("none")) }},
+		{name: "no state", code: "state:missing", words: "gpuboard generate",
+			spoil: func(b *bed) { b.with("--state", b.path("none")) }},
 		{name: "data served", code: "paths:served", words: "set data:", spoil: func(b *bed) {
 			b.must(os.Rename(b.path("data"), b.path("site/data")))
 			b.must(os.Symlink(b.path("site/data"), b.path("data")))
 		}},
-		{name: "keys served", code: "paths:served", words: "set keys:", spoil: func(b *bed) { b.env["GPUBOARD_KEYS"] = b.path("site/keys") }},
-		{name: "bookings mounted by themselves", code: "paths:mount", words: "mount the directory", root: true, spoil: func(b *bed) {
-			// From the same file system, as into a container.
-			if err := syscall.Mount(b.path("data/comments.json"), b.path("data/comments.json"), "", syscall.MS_BIND, ""); err != nil {
-				need.Skip(b.t, "nothing can be mounted here: "+err.Error())
-			}
-			b.t.Cleanup(func() { _ = syscall.Unmount(b.path("data/comments.json"), syscall.MNT_DETACH) })
-		}},
-		{name: "comments.json", code: "booking:syntax", words: "comments.json:1:", spoil: func(b *bed) { b.write("data/comments.json", "{]") }},
-		{name: "an alias of two", code: "booking:alias", words: "aliases.csv", spoil: func(b *bed) { b.write("data/aliases.csv", "a,b\na,c\n") }},
+		{name: "keys served", code: "paths:served", words: "set keys:",
+			spoil: func(b *bed) { b.env["GPUBOARD_KEYS"] = b.path("site/keys") }},
+		{name: "bookings mounted by themselves", code: "paths:mount", words: "mount the directory", root: true,
+			spoil: func(b *bed) {
+				// From the same file system, as into a container.
+				if err := syscall.Mount(b.path("data/comments.json"), b.path("data/comments.json"), "", syscall.MS_BIND,
+					""); err != nil {
+					need.Skip(b.t, "nothing can be mounted here: "+err.Error())
+				}
+				b.t.Cleanup(func() { _ = syscall.Unmount(b.path("data/comments.json"), syscall.MNT_DETACH) })
+			}},
+		{name: "comments.json", code: "booking:syntax", words: "comments.json:1:",
+			spoil: func(b *bed) { b.write("data/comments.json", "{]") }},
+		{name: "an alias of two", code: "booking:alias", words: "aliases.csv",
+			spoil: func(b *bed) { b.write("data/aliases.csv", "a,b\na,c\n") }},
 		{name: "a template", code: "templates:parse", words: "banner.html", spoil: func(b *bed) {
 			b.write("own/base.html", "<p>")
 			b.with("--templates", b.path("own"))
 		}},
-		{name: "no templates", code: "templates:missing", words: "none", spoil: func(b *bed) { b.with("--templates", b.path("none")) }},
-		{name: "old history", code: "history:damaged", words: "gpuboard generate", spoil: func(b *bed) { b.write("state/history.db", "not a database, and long enough to be one") }},
-		{name: "generator off", code: "site:old", words: "crontab", spoil: func(b *bed) { b.now = func() time.Time { return time.Now().Add(time.Hour) } }},
-		{name: "never generated", code: "site:never", words: "gpuboard generate", spoil: func(b *bed) { b.must(os.Remove(b.path("site/health.json"))) }},
-		{name: "silent node", code: "drop:old", words: "1h0m", spoil: func(b *bed) { b.now = func() time.Time { return time.Now().Add(time.Hour) } }},
-		{name: "node ahead", code: "clock:ahead", words: "ahead", spoil: func(b *bed) { b.now = func() time.Time { return time.Now().Add(-time.Hour) } }},
-		{name: "garbage", code: "bad:gzip", words: "gpu01", spoil: func(b *bed) { b.write("data/drop/gpu01/latest.json.gz", "garbage") }},
-		{name: "another's news", code: "bad:foreign", words: "gpu07", spoil: func(b *bed) { b.deliver("gpu07", "gpu02") }},
-		{name: "drop open to all", code: "drop:open", words: "chmod o-w", spoil: func(b *bed) { b.must(os.Chmod(b.path("data/drop/gpu01"), 0o777)) }},
+		{name: "no templates", code: "templates:missing", words: "none",
+			spoil: func(b *bed) { b.with("--templates", b.path("none")) }},
+		{name: "old history", code: "history:damaged", words: "gpuboard generate",
+			spoil: func(b *bed) { b.write("state/history.db", "not a database, and long enough to be one") }},
+		{name: "generator off", code: "site:old", words: "crontab",
+			spoil: func(b *bed) { b.now = func() time.Time { return time.Now().Add(time.Hour) } }},
+		{name: "never generated", code: "site:never", words: "gpuboard generate",
+			spoil: func(b *bed) { b.must(os.Remove(b.path("site/health.json"))) }},
+		{name: "silent node", code: "drop:old", words: "1h0m",
+			spoil: func(b *bed) { b.now = func() time.Time { return time.Now().Add(time.Hour) } }},
+		{name: "node ahead", code: "clock:ahead", words: "ahead",
+			spoil: func(b *bed) { b.now = func() time.Time { return time.Now().Add(-time.Hour) } }},
+		{name: "garbage", code: "bad:gzip", words: "gpu01",
+			spoil: func(b *bed) { b.write("data/drop/gpu01/latest.json.gz", "garbage") }},
+		{name: "another's news", code: "bad:foreign", words: "gpu07",
+			spoil: func(b *bed) { b.deliver("gpu07", "gpu02") }},
+		{name: "drop open to all", code: "drop:open", words: "chmod o-w",
+			spoil: func(b *bed) { b.must(os.Chmod(b.path("data/drop/gpu01"), 0o777)) }},
 		{name: "drop is a link", code: "drop:symlink", words: "mkdir", spoil: func(b *bed) {
 			b.must(os.Rename(b.path("data/drop"), b.path("elsewhere")))
 			b.must(os.Symlink(b.path("elsewhere"), b.path("data/drop")))
@@ -123,9 +146,11 @@ func TestDoctorNamesWhatIsWrongWithAWebHost(t *testing.T) {
 			b.t.Setenv("CONSUL_HTTP_ADDR", "127.0.0.1:1")
 			b.with("--consul-enabled")
 		}},
-		{name: "no web server", code: "web:unreachable", words: "curl", spoil: func(b *bed) { b.with("--base-url", "http://127.0.0.1:1/gpu") }},
+		{name: "no web server", code: "web:unreachable", words: "curl",
+			spoil: func(b *bed) { b.with("--base-url", "http://127.0.0.1:1/gpu") }},
 		{name: "another site", code: "web:different", words: "cache", spoil: func(b *bed) {
-			b.serve(func(w http.ResponseWriter, _ *http.Request) bool { fmt.Fprint(w, "welcome to nginx"); return true })
+			b.serve(
+				func(w http.ResponseWriter, _ *http.Request) bool { fmt.Fprint(w, "welcome to nginx"); return true })
 		}},
 		{name: "no such page", code: "web:status", words: "error log", spoil: func(b *bed) {
 			b.serve(func(w http.ResponseWriter, r *http.Request) bool { http.NotFound(w, r); return true })
@@ -202,15 +227,23 @@ func TestDoctorAgreesWithSSHD(t *testing.T) {
 		name, code, words, node string
 		spoil                   func(drop string) error
 	}{
-		{"group-writable drop", "drop:chroot-mode", "chmod go-w", "ssh:no-sftp", func(drop string) error { return os.Chmod(drop, 0o775) }},
-		{"group-writable parent", "drop:chroot-mode", "mode 0775", "ssh:no-sftp", func(drop string) error { return os.Chmod(filepath.Dir(drop), 0o775) }},
-		{"drop of www-data", "drop:chroot-owner", "chown root", "ssh:no-sftp", func(drop string) error { return os.Chown(drop, 33, 33) }},
-		{"parent of www-data", "drop:chroot-owner", "uid 33", "ssh:no-sftp", func(drop string) error { return os.Chown(filepath.Dir(drop), 33, 33) }},
-		{"no in", "drop:no-in", "install -d", "remote:directory", func(drop string) error { return os.Remove(filepath.Join(drop, "in")) }},
+		{"group-writable drop", "drop:chroot-mode", "chmod go-w", "ssh:no-sftp",
+			func(drop string) error { return os.Chmod(drop, 0o775) }},
+		{"group-writable parent", "drop:chroot-mode", "mode 0775", "ssh:no-sftp",
+			func(drop string) error { return os.Chmod(filepath.Dir(drop), 0o775) }},
+		{"drop of www-data", "drop:chroot-owner", "chown root", "ssh:no-sftp",
+			func(drop string) error { return os.Chown(drop, 33, 33) }},
+		{"parent of www-data", "drop:chroot-owner", "uid 33", "ssh:no-sftp",
+			func(drop string) error { return os.Chown(filepath.Dir(drop), 33, 33) }},
+		{"no in", "drop:no-in", "install -d", "remote:directory",
+			func(drop string) error { return os.Remove(filepath.Join(drop, "in")) }},
 		// The test logs in as root, whom these do not stop.
-		{"in of root", "drop:in-owner", "chown n-gpu01", "", func(drop string) error { return os.Chown(filepath.Join(drop, "in"), 0, 0) }},
-		{"in open to all", "drop:in-mode", "mode 0777", "", func(drop string) error { return os.Chmod(filepath.Join(drop, "in"), 0o777) }},
-		{"in read-only", "drop:in-mode", "cannot write", "", func(drop string) error { return os.Chmod(filepath.Join(drop, "in"), 0o550) }},
+		{"in of root", "drop:in-owner", "chown n-gpu01", "",
+			func(drop string) error { return os.Chown(filepath.Join(drop, "in"), 0, 0) }},
+		{"in open to all", "drop:in-mode", "mode 0777", "",
+			func(drop string) error { return os.Chmod(filepath.Join(drop, "in"), 0o777) }},
+		{"in read-only", "drop:in-mode", "cannot write", "",
+			func(drop string) error { return os.Chmod(filepath.Join(drop, "in"), 0o550) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			// Not below /tmp: everything above a chroot must be root's alone.
@@ -232,12 +265,14 @@ func TestDoctorAgreesWithSSHD(t *testing.T) {
 			if err := os.Chown(filepath.Join(drop, "in"), 33, 33); err != nil {
 				t.Fatal(err)
 			}
-			node, s := nodeBed(t, sshtest.Options{Command: sshtest.LockedDown, Dir: "/", Config: "ChrootDirectory " + drop + "\n"})
+			node, s := nodeBed(t,
+				sshtest.Options{Command: sshtest.LockedDown, Dir: "/", Config: "ChrootDirectory " + drop + "\n"})
 			node.with("--to", fmt.Sprintf("sftp://%s@%s/in", s.User, s.Addr))
 			node.wantWell()
 			web := webBed(t)
 			web.with("--data", filepath.Join(root, "data"))
-			if e, _ := web.examine(); strings.Contains(listed(e, doctor.Bad), "chroot") || strings.Contains(listed(e, doctor.Bad), "drop:no-in") {
+			if e, _ := web.examine(); strings.Contains(listed(e, doctor.Bad), "chroot") ||
+				strings.Contains(listed(e, doctor.Bad), "drop:no-in") {
 				t.Fatalf("before anything is broken:\n%s", listed(e, doctor.Bad))
 			}
 			if err := test.spoil(drop); err != nil {
@@ -266,7 +301,8 @@ func TestDoctorAndConsul(t *testing.T) {
 	node.wantNamed("register:missing", "gpuboard register")
 	node.do(append([]string{"register"}, smi...)...)
 	node.wantNamed("register:critical", "gpuboard check gpu01") // nothing was pushed yet
-	if e, _ := web.examine(); !strings.Contains(listed(e, doctor.OK), "discovery:ok: Consul answers; the board has 1 host") {
+	if e, _ := web.examine(); !strings.Contains(listed(e, doctor.OK),
+		"discovery:ok: Consul answers; the board has 1 host") {
 		t.Errorf("found\n%s", listed(e, doctor.Bad))
 	}
 }
@@ -299,7 +335,8 @@ func TestDoctorMeasuresDrops(t *testing.T) {
 	for i := range 51 {
 		b.must(os.MkdirAll(b.path(fmt.Sprintf("data/drop/n%02d/in", i)), 0o755))
 	}
-	if e, _ := b.examine(); !strings.Contains(listed(e, doctor.Note), "drop:sshd: 51 nodes push through sshd") || !strings.Contains(listed(e, doctor.Note), "each: 117 MiB") {
+	if e, _ := b.examine(); !strings.Contains(listed(e, doctor.Note), "drop:sshd: 51 nodes push through sshd") ||
+		!strings.Contains(listed(e, doctor.Note), "each: 117 MiB") {
 		t.Errorf("found\n%s", listed(e, doctor.Note))
 	}
 }
@@ -313,7 +350,8 @@ func TestDoctorSeesTheLimitOfDrops(t *testing.T) {
 	web.must(os.Rename(web.path("data/drop/gpu01/latest.json.gz"), filepath.Join(in, "latest.json.gz")))
 	e, _ := web.examine()
 	notes := listed(e, doctor.Note)
-	if !strings.Contains(notes, "drop:unlimited: 1 of 1 nodes could fill") || !strings.Contains(notes, "sh limit-drops.sh "+in) {
+	if !strings.Contains(notes, "drop:unlimited: 1 of 1 nodes could fill") ||
+		!strings.Contains(notes, "sh limit-drops.sh "+in) {
 		t.Errorf("found\n%s", notes)
 	}
 	if err := syscall.Mount("none", in, "tmpfs", 0, "size=1m,nr_inodes=100"); err != nil {
@@ -321,7 +359,8 @@ func TestDoctorSeesTheLimitOfDrops(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(in, syscall.MNT_DETACH) })
 	e, _ = web.examine()
-	if strings.Contains(listed(e, doctor.Note), "drop:unlimited") || !strings.Contains(listed(e, doctor.OK), "drop:ok: what nodes write cannot fill") {
+	if strings.Contains(listed(e, doctor.Note), "drop:unlimited") ||
+		!strings.Contains(listed(e, doctor.OK), "drop:ok: what nodes write cannot fill") {
 		t.Errorf("with a file system of its own, found\n%s", listed(e, doctor.Note))
 	}
 }

@@ -81,29 +81,36 @@ func TestNoFIFOStopsACommand(t *testing.T) {
 		b.write("data/hosts/gpu01.md", "a note")
 		b.write("password", "ada:x")
 		b.do(b.generate()...)
-		for _, name := range append(b.below("data", "state"), "state/generate.lock", "site/index.html", "site/index.html.gz", "site/health.json") {
+		for _, name := range append(b.below("data", "state"), "state/generate.lock", "site/index.html",
+			"site/index.html.gz", "site/health.json") {
 			undo := b.fifo(name)
 			stderr, code := b.ends(name, b.generate()...)
-			if name == "state/generate.lock" && (code != failure.ExitError || !strings.Contains(stderr, "remove it") || !strings.Contains(stderr, b.path(name))) {
+			if name == "state/generate.lock" &&
+				(code != failure.ExitError || !strings.Contains(stderr, "remove it") ||
+					!strings.Contains(stderr, b.path(name))) {
 				t.Errorf("a FIFO as %s: exit %d, and the error does not say what to do:\n%s", name, code, stderr)
 			}
 			b.ends(name, append([]string{"doctor"}, b.args...)...)
 			undo()
 		}
 		defer b.fifo("password")()
-		b.ends("password", "serve", "--site", b.path("site"), "--listen", "127.0.0.1:0", "--private", "--password", b.path("password"))
+		b.ends("password", "serve", "--site", b.path("site"), "--listen", "127.0.0.1:0", "--private", "--password",
+			b.path("password"))
 	})
 	t.Run("node", func(t *testing.T) {
 		b := plainNode(t)
-		node := []string{"--host", "gpu01", "--spool", b.path("spool"), "--nvidia-smi", b.path("nvidia-smi"), "--to", "file://" + b.path("data")}
+		node := []string{"--host", "gpu01", "--spool", b.path("spool"), "--nvidia-smi", b.path("nvidia-smi"), "--to",
+			"file://" + b.path("data")}
 		b.do(append([]string{"run", "--once"}, node...)...)
 		for _, name := range append(b.below("spool"), "spool/run.lock", "spool/check.lock", "spool/run.log") {
 			undo := b.fifo(name)
 			b.ends(name, append([]string{"run", "--once"}, node...)...)
 			b.ends(name, append([]string{"doctor"}, b.args...)...)
 			if name == "spool/run.lock" || name == "spool/check.lock" {
-				if stderr, code := b.ends(name, "check", "gpu01", "--spool", b.path("spool")); code == failure.ExitOK || !strings.Contains(stderr, "remove it") {
-					t.Errorf("a FIFO as %s: gpuboard check: exit %d, and the error does not say what to do:\n%s", name, code, stderr)
+				if stderr, code := b.ends(name, "check", "gpu01", "--spool", b.path("spool")); code == failure.ExitOK ||
+					!strings.Contains(stderr, "remove it") {
+					t.Errorf("a FIFO as %s: gpuboard check: exit %d, and the error does not say what to do:\n%s", name,
+						code, stderr)
 				}
 			}
 			undo()
@@ -116,26 +123,32 @@ func TestNoFIFOStopsACommand(t *testing.T) {
 func TestNoHiddenCharacters(t *testing.T) {
 	b := webBed(t)
 	const hidden = "\x1b[2J\a\x00\u0085\u009b\u202e\u2066\u200b\x7f"
-	text := "plant " + hidden + " and &#x1b;[2J &#8238; &#x9b; `" + hidden + "`\r\n\tcode " + hidden + "\n\n[" + hidden + "](https://example.org/" + hidden + "&#x202e;)\n"
+	text := "plant " + hidden + " and &#x1b;[2J &#8238; &#x9b; `" + hidden + "`\r\n\tcode " + hidden + "\n\n[" +
+		hidden + "](https://example.org/" + hidden + "&#x202e;)\n"
 	b.write("data/notice.md", text)
 	b.write("data/hosts/gpu01.md", text)
 	b.write("data/aliases.csv", "adal"+hidden+",ada"+hidden+"\n# "+hidden+"\n@team"+hidden+",ada\n")
-	b.write("data/comments.json", `{"gpu01": [{"name": "adal`+"\u202e"+`", "date": "2030-01-01", "comment": "\u001b[2J \u009b \u202e `+"\u2066"+` plant"}, {"name": "\u0000"}], "no\u001bhost": []}`)
+	b.write("data/comments.json",
+		`{"gpu01": [{"name": "adal`+"\u202e"+`", "date": "2030-01-01", "comment": "\u001b[2J \u009b \u202e `+"\u2066"+
+			` plant"}, {"name": "\u0000"}], "no\u001bhost": []}`)
 	b.write("own/words/en.json", `{"past.title": "plant \u001b[2J\u202e"}`)
 	_, stderr, code := b.run(b.generate("--templates", b.path("own"), "--title", "lab "+hidden, "--lab", hidden)...)
-	if code != failure.ExitDegraded || strings.ContainsFunc(stderr, func(r rune) bool { return r != '\n' && unicode.Is(unicode.Cc, r) }) {
+	if code != failure.ExitDegraded ||
+		strings.ContainsFunc(stderr, func(r rune) bool { return r != '\n' && unicode.Is(unicode.Cc, r) }) {
 		t.Errorf("exit %d:\n%q", code, stderr)
 	}
 	seen := 0
 	for _, name := range b.below("site") {
-		if !slices.Contains([]string{".html", ".txt", ".json", ".ics", ".xml", ".csv", ".svg", ".js", ".css"}, filepath.Ext(name)) {
+		if !slices.Contains([]string{".html", ".txt", ".json", ".ics", ".xml", ".csv", ".svg", ".js", ".css"},
+			filepath.Ext(name)) {
 			continue
 		}
 		data, err := os.ReadFile(b.path(name))
 		b.must(err)
 		seen += strings.Count(string(data), "plant")
 		for i, r := range string(data) {
-			if r != '\n' && r != '\t' && (r != '\r' || filepath.Ext(name) != ".ics" && filepath.Ext(name) != ".csv") && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+			if r != '\n' && r != '\t' && (r != '\r' || filepath.Ext(name) != ".ics" && filepath.Ext(name) != ".csv") &&
+				unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
 				t.Errorf("%s has %U: %q", name, r, data[max(0, i-40):min(len(data), i+40)])
 				break
 			}
@@ -193,7 +206,8 @@ func TestLoggedErrorsEndWithTheirCode(t *testing.T) {
 			return []string{"check", "kill", "--spool", b.path("spool")}
 		}},
 		{"spool:unusable", failure.ExitUsage, func(b *bed) []string {
-			return []string{"collect", "--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi"), "--spool", b.path("nvidia-smi/x")}
+			return []string{"collect", "--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi"), "--spool",
+				b.path("nvidia-smi/x")}
 		}},
 		{"spool:not-private", failure.ExitUsage, func(b *bed) []string {
 			b.must(os.Mkdir(b.path("spool"), 0o700))
@@ -203,19 +217,22 @@ func TestLoggedErrorsEndWithTheirCode(t *testing.T) {
 		{"disk:readonly", failure.ExitTryAgain, func(b *bed) []string {
 			b.must(os.Mkdir(b.path("spool"), 0o700))
 			b.readOnly("spool")
-			return []string{"collect", "--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi"), "--spool", b.path("spool")}
+			return []string{"collect", "--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi"), "--spool",
+				b.path("spool")}
 		}},
 		{"disk:space", failure.ExitTryAgain, func(b *bed) []string {
 			need.Root(b.t)
 			b.must(os.Mkdir(b.path("spool"), 0o700))
 			b.mount("spool", "mode=700,size=4k")
-			return []string{"collect", "--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi"), "--spool", b.path("spool")}
+			return []string{"collect", "--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi"), "--spool",
+				b.path("spool")}
 		}},
 		{"file:mount", failure.ExitUsage, func(b *bed) []string {
 			need.Root(b.t)
 			b.must(os.MkdirAll(b.path("data/drop"), 0o755))
 			b.write("data/comments.json", "{}")
-			if err := syscall.Mount(b.path("data/comments.json"), b.path("data/comments.json"), "", syscall.MS_BIND, ""); err != nil {
+			if err := syscall.Mount(b.path("data/comments.json"), b.path("data/comments.json"), "", syscall.MS_BIND,
+				""); err != nil {
 				need.Skip(b.t, "no file can be mounted here: "+err.Error())
 			}
 			b.t.Cleanup(func() { _ = syscall.Unmount(b.path("data/comments.json"), syscall.MNT_DETACH) })
@@ -249,7 +266,8 @@ func TestLoggedErrorsEndWithTheirCode(t *testing.T) {
 		}},
 		{"consul:config", failure.ExitUsage, func(b *bed) []string {
 			b.t.Setenv("CONSUL_HTTP_ADDR", "gopher://x")
-			return []string{"register", "--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi"), "--spool", b.path("spool")}
+			return []string{"register", "--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi"), "--spool",
+				b.path("spool")}
 		}},
 		{"listen:in-use", failure.ExitError, func(b *bed) []string {
 			b.must(os.Mkdir(b.path("site"), 0o755))
@@ -262,7 +280,8 @@ func TestLoggedErrorsEndWithTheirCode(t *testing.T) {
 			b.must(os.Mkdir(b.path("site"), 0o755))
 			return []string{"serve", "--site", b.path("site"), "--listen", "127.0.0.1:999999"}
 		}},
-		{"site:missing", failure.ExitUsage, func(b *bed) []string { return []string{"serve", "--site", b.path("site")} }},
+		{"site:missing", failure.ExitUsage,
+			func(b *bed) []string { return []string{"serve", "--site", b.path("site")} }},
 		{"serve:password", failure.ExitUsage, func(b *bed) []string {
 			b.must(os.Mkdir(b.path("site"), 0o755))
 			return []string{"serve", "--site", b.path("site"), "--private", "--password", b.path("none")}
@@ -276,7 +295,8 @@ func TestLoggedErrorsEndWithTheirCode(t *testing.T) {
 		}},
 		{"ssh:refused", failure.ExitTryAgain, func(b *bed) []string {
 			b.do("collect", "--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi"), "--spool", b.path("spool"))
-			return []string{"publish", "--host", "gpu01", "--spool", b.path("spool"), "--to", "sftp://x@127.0.0.1:1", "--identity", b.key(), "--push-timeout", "3s"}
+			return []string{"publish", "--host", "gpu01", "--spool", b.path("spool"), "--to", "sftp://x@127.0.0.1:1",
+				"--identity", b.key(), "--push-timeout", "3s"}
 		}},
 	} {
 		t.Run(test.code, func(t *testing.T) {
@@ -289,7 +309,8 @@ func TestLoggedErrorsEndWithTheirCode(t *testing.T) {
 	}
 	// What was typed wrong, and what is an answer, have none.
 	b := newBed(t)
-	for _, args := range [][]string{{"generate", "--no-such"}, {"run", "--every", "1s"}, {"available", "--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi"), "--min-memory", "900G"}} {
+	for _, args := range [][]string{{"generate", "--no-such"}, {"run", "--every", "1s"},
+		{"available", "--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi"), "--min-memory", "900G"}} {
 		if _, errs, exit := b.run(args...); exit == failure.ExitOK || strings.Contains(errs, "]\n") {
 			t.Errorf("%v: exit %d\n%s", args, exit, errs)
 		}
@@ -311,7 +332,8 @@ func TestGenerateWithoutConsulsToken(t *testing.T) {
 	b := webBed(t)
 	t.Setenv("CONSUL_HTTP_TOKEN_FILE", b.path("none"))
 	_, stderr, code := b.run(b.generate("--consul-enabled")...)
-	if code != failure.ExitDegraded || !strings.Contains(stderr, "[discovery:unreachable]") || !strings.Contains(stderr, b.path("none")) {
+	if code != failure.ExitDegraded || !strings.Contains(stderr, "[discovery:unreachable]") ||
+		!strings.Contains(stderr, b.path("none")) {
 		t.Errorf("exit %d, want %d:\n%s", code, failure.ExitDegraded, stderr)
 	}
 	if board := string(mustRead(b, "site/api/v1/board.json")); !strings.Contains(board, `"name":"gpu01"`) {

@@ -83,7 +83,8 @@ func TestEverySettingOfTheSampleCanBeUncommented(t *testing.T) {
 				continue
 			}
 			seen[k.Name] = true
-			if got, want := after.String(k.Name), before.String(k.Name); got != want && k.Name != "spool" && k.Name != "state" {
+			if got, want := after.String(k.Name), before.String(k.Name); got != want && k.Name != "spool" &&
+				k.Name != "state" {
 				t.Errorf("%s: the sample says that %s is %q by default, and it is %q", side, k.Name, got, want)
 			}
 		}
@@ -117,7 +118,8 @@ func TestInitKeepsWhatIsThere(t *testing.T) {
 	if code != failure.ExitOK || readText(t, filepath.Join(dir, "gpuboard.yml")) != "title: Ours\n" {
 		t.Errorf("exit %d: the file was overwritten", code)
 	}
-	if !strings.Contains(out, "kept   "+dir+"/gpuboard.yml\n") || !strings.Contains(out, "wrote  "+dir+"/setup/cron\n") {
+	if !strings.Contains(out, "kept   "+dir+"/gpuboard.yml\n") ||
+		!strings.Contains(out, "wrote  "+dir+"/setup/cron\n") {
 		t.Errorf("said\n%s", out)
 	}
 }
@@ -193,7 +195,9 @@ func TestInitOnAFullDisk(t *testing.T) {
 	b := newBed(t)
 	b.must(os.Mkdir(b.path("web"), 0o755))
 	b.mount("web", "size=16k")
-	if _, errs, code := b.run("init", "web", b.path("web"), "--site", b.path("web/site")); code != failure.ExitTryAgain || !strings.Contains(errs, "no space left on device [disk:space]") {
+	if _, errs, code := b.run("init", "web", b.path("web"), "--site",
+		b.path("web/site")); code != failure.ExitTryAgain ||
+		!strings.Contains(errs, "no space left on device [disk:space]") {
 		t.Fatalf("exit %d\n%s", code, errs)
 	}
 	b.must(syscall.Mount("none", b.path("web"), "tmpfs", syscall.MS_REMOUNT, "size=1m"))
@@ -235,15 +239,20 @@ func TestInitFillsInThisSite(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string][]string{
-		web + "/setup/sshd/gpuboard.conf":             {web + "/data/drop/gpu01", "n-gpu01@gpus.example"},
-		web + "/setup/nginx/host.conf":                {"server_name gpus.example.org;", "root " + web + "/site;"},
-		web + "/setup/cron":                           {"* * * * * " + self + " generate --interval 1m --config " + web + "/gpuboard.yml\n"},
-		web + "/setup/systemd/gpuboard-watch.service": {"ExecStart=" + self + " generate --watch\n", "ReadWritePaths=" + web + "\n", "GPUBOARD_CONFIG=" + web + "/gpuboard.yml\n"},
-		node + "/gpuboard.yml":                        {"\nhost: gpu07\n", "\nto: sftp://n-gpu07@gpus.example.org:2222/in\n", "\nspool: " + node + "/spool\n"},
-		node + "/setup/consul/gpuboard.json":          {`"host": "gpu07"`, `"ttl": "10m"`},
+		web + "/setup/sshd/gpuboard.conf": {web + "/data/drop/gpu01", "n-gpu01@gpus.example"},
+		web + "/setup/nginx/host.conf":    {"server_name gpus.example.org;", "root " + web + "/site;"},
+		web +
+			"/setup/cron": {"* * * * * " + self + " generate --interval 1m --config " + web + "/gpuboard.yml\n"},
+		web + "/setup/systemd/gpuboard-watch.service": {"ExecStart=" + self + " generate --watch\n",
+			"ReadWritePaths=" + web + "\n", "GPUBOARD_CONFIG=" + web + "/gpuboard.yml\n"},
+		node + "/gpuboard.yml": {"\nhost: gpu07\n", "\nto: sftp://n-gpu07@gpus.example.org:2222/in\n",
+			"\nspool: " + node + "/spool\n"},
+		node + "/setup/consul/gpuboard.json": {`"host": "gpu07"`, `"ttl": "10m"`},
 		node + "/setup/cron": {self + " check gpu07 --config " + node + "/gpuboard.yml >/dev/null\n",
-			"\n#   echo '* * * * * root " + self + " containers >/dev/null' | sudo tee /etc/cron.d/gpuboard-containers\n"},
-		node + "/setup/systemd/gpuboard-collect.service": {"ExecStart=" + self + " publish\n", "ReadWritePaths=" + node + "\n"},
+			"\n#   echo '* * * * * root " + self +
+				" containers >/dev/null' | sudo tee /etc/cron.d/gpuboard-containers\n"},
+		node + "/setup/systemd/gpuboard-collect.service": {"ExecStart=" + self + " publish\n",
+			"ReadWritePaths=" + node + "\n"},
 	} {
 		text := readText(t, path)
 		for _, w := range want {
@@ -268,13 +277,15 @@ func TestInitFillsInThisSite(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := readText(t, sample(web))
-	if c := booking.Parse("comments.json", []byte(text), booking.Zone{Location: time.UTC}, booking.Options{}); len(c.Bookings) != 0 || len(c.Problems) != 0 {
+	if c := booking.Parse("comments.json", []byte(text), booking.Zone{Location: time.UTC},
+		booking.Options{}); len(c.Bookings) != 0 || len(c.Problems) != 0 {
 		t.Errorf("the sample of comments.json: %d bookings, %v", len(c.Bookings), c.Problems)
 	}
 	// What its comment shows is right as well.
 	_, example, _ := strings.Cut(text, "//\n")
 	example = strings.ReplaceAll(strings.ReplaceAll(example, "\n//", "\n"), "{\n}\n", "")
-	if c := booking.Parse("comments.json", []byte("{"+strings.TrimPrefix(example, "//")+"}"), booking.Zone{Location: time.UTC}, booking.Options{}); len(c.Bookings) != 3 || len(c.Problems) != 0 {
+	if c := booking.Parse("comments.json", []byte("{"+strings.TrimPrefix(example, "//")+"}"),
+		booking.Zone{Location: time.UTC}, booking.Options{}); len(c.Bookings) != 3 || len(c.Problems) != 0 {
 		t.Errorf("its examples: %d bookings, %v", len(c.Bookings), c.Problems)
 	}
 }
@@ -294,7 +305,8 @@ func TestInitFilesAreAccepted(t *testing.T) {
 			}
 			units = append(units, more...)
 		}
-		if out, err := exec.Command(program, append([]string{"verify", "--man=no"}, units...)...).CombinedOutput(); err != nil || len(out) > 0 {
+		if out, err := exec.Command(program,
+			append([]string{"verify", "--man=no"}, units...)...).CombinedOutput(); err != nil || len(out) > 0 {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
@@ -305,16 +317,20 @@ func TestInitFilesAreAccepted(t *testing.T) {
 		}
 		sshtest.WriteKey(t, b.path("key"), "ed25519", "")
 		b.write("sshd_config", fmt.Sprintf("HostKey %s\nInclude %s\n", b.path("key"), web+"/setup/sshd/gpuboard.conf"))
-		if out, err := exec.Command(program, "-t", "-f", b.path("sshd_config")).CombinedOutput(); err != nil || len(out) > 0 {
+		if out, err := exec.Command(program, "-t", "-f", b.path("sshd_config")).CombinedOutput(); err != nil ||
+			len(out) > 0 {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
 	t.Run("nginx", func(t *testing.T) {
 		program := need.Program(t, "nginx")
 		b.must(os.Symlink(web+"/setup/nginx", b.path("gpuboard"))) // what includes call it
-		b.write("nginx.conf", fmt.Sprintf("pid %[1]s/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\nclient_body_temp_path %[1]s;\nproxy_temp_path %[1]s;\n"+
-			"fastcgi_temp_path %[1]s;\nuwsgi_temp_path %[1]s;\nscgi_temp_path %[1]s;\ninclude gpuboard/http.conf;\ninclude gpuboard/host.conf;\n}\n", b.dir))
-		if out, err := exec.Command(program, "-t", "-c", b.path("nginx.conf"), "-p", b.dir).CombinedOutput(); err != nil {
+		b.write("nginx.conf",
+			fmt.Sprintf(
+				"pid %[1]s/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\nclient_body_temp_path %[1]s;\nproxy_temp_path %[1]s;\n"+
+					"fastcgi_temp_path %[1]s;\nuwsgi_temp_path %[1]s;\nscgi_temp_path %[1]s;\ninclude gpuboard/http.conf;\ninclude gpuboard/host.conf;\n}\n", b.dir))
+		if out, err := exec.Command(program, "-t", "-c", b.path("nginx.conf"), "-p",
+			b.dir).CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
@@ -330,7 +346,8 @@ func TestInitFilesAreAccepted(t *testing.T) {
 	t.Run("cron", func(t *testing.T) {
 		program := need.Program(t, "crontab")
 		for _, dir := range []string{web, node} {
-			if out, err := exec.Command(program, "-n", dir+"/setup/cron").CombinedOutput(); err != nil || strings.Contains(string(out), "rror") {
+			if out, err := exec.Command(program, "-n", dir+"/setup/cron").CombinedOutput(); err != nil ||
+				strings.Contains(string(out), "rror") {
 				t.Errorf("%v\n%s", err, out)
 			}
 			// A % would begin the command's standard input.
@@ -348,5 +365,7 @@ func loadText(t *testing.T, text string) (*config.Config, error) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return config.Load(config.Sources{Getenv: func(string) string { return "" }, Flag: func(name string) (string, bool) { return path, name == "config" }})
+	return config.Load(
+		config.Sources{Getenv: func(string) string { return "" },
+			Flag: func(name string) (string, bool) { return path, name == "config" }})
 }

@@ -69,7 +69,8 @@ notify:
 func live(b *bed) {
 	consul := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/v1/health/service/") {
-			_, _ = io.WriteString(w, `[{"Node": {"Node": "pluto", "Address": "192.0.2.7", "Datacenter": "dc1"}, "Service": {"ID": "gpuboard", "Service": "gpuboard", "Meta": {"host": "pluto"}}, "Checks": []}]`)
+			_, _ = io.WriteString(w,
+				`[{"Node": {"Node": "pluto", "Address": "192.0.2.7", "Datacenter": "dc1"}, "Service": {"ID": "gpuboard", "Service": "gpuboard", "Meta": {"host": "pluto"}}, "Checks": []}]`)
 			return
 		}
 		_, _ = io.WriteString(w, "[]")
@@ -205,7 +206,8 @@ func TestLeftByAnEarlierVersion(t *testing.T) {
 		{"with fields of tomorrow", func(b *bed) {
 			n := 0
 			b.must(filepath.WalkDir(b.path("state"), func(path string, entry fs.DirEntry, err error) error {
-				if err != nil || entry.IsDir() || filepath.Ext(path) != ".json" || entry.Name() == "comments.last-good.json" {
+				if err != nil || entry.IsDir() || filepath.Ext(path) != ".json" ||
+					entry.Name() == "comments.last-good.json" {
 					return err
 				}
 				text := readText(b.t, path)
@@ -250,7 +252,8 @@ func goesOn(t *testing.T, b *bed) {
 	// The web host is upgraded first, and Consul is away. The last news is not
 	// stale yet, and it is time to try the hook again.
 	b.at("10:42:25")
-	if errs := run(failure.ExitDegraded, "generate"); strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "[discovery:unreachable]") {
+	if errs := run(failure.ExitDegraded, "generate"); strings.Count(errs, "\n") != 1 ||
+		!strings.Contains(errs, "[discovery:unreachable]") {
 		t.Errorf("the first generation says\n%s", errs)
 	}
 	board := readText(t, b.path("site/api/v1/board.json"))
@@ -265,7 +268,8 @@ func goesOn(t *testing.T, b *bed) {
 	if late := readText(t, b.path("late")); !strings.Contains(late, "booking-start") {
 		t.Errorf("what waited for a hook has not come:\n%s", late)
 	}
-	if now := hashed.FindAllString(readText(t, b.path("public/api/v1/bookings.json")), -1); !slices.Equal(now, names) || len(names) < 2 {
+	if now := hashed.FindAllString(readText(t, b.path("public/api/v1/bookings.json")), -1); !slices.Equal(now, names) ||
+		len(names) < 2 {
 		t.Errorf("people are called %q on the public site, and were called %q", now, names)
 	}
 
@@ -324,7 +328,8 @@ func TestLeftByALaterVersion(t *testing.T) {
 	}
 	b.at("10:43:00")
 	out, errs, code := b.run("generate", "--config", b.path("gpuboard.yml"))
-	if code != failure.ExitDegraded || !strings.Contains(errs, "newer gpuboard") || !strings.Contains(errs, "[history:") {
+	if code != failure.ExitDegraded || !strings.Contains(errs, "newer gpuboard") ||
+		!strings.Contains(errs, "[history:") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	if board := readText(t, b.path("site/api/v1/board.json")); !strings.Contains(board, `"eva"`) {

@@ -96,7 +96,8 @@ func host(name, group string, c card, gpus ...board.GPU) board.Host {
 	h.Node.MemoryTotal, h.Node.MemoryUsed = new(int64(515072)), new(int64(314193))
 	h.Node.UptimeSeconds = new(int64(37 * 86400))
 	h.Node.Kernel, h.Node.OS = "6.8.0-71-generic", "Ubuntu 24.04 LTS"
-	h.Node.Disks = []snapshot.Disk{{Mount: "/", Total: 960000, Used: 460800}, {Mount: "/scratch", Total: 7600000, Used: 6900000}}
+	h.Node.Disks = []snapshot.Disk{{Mount: "/", Total: 960000, Used: 460800},
+		{Mount: "/scratch", Total: 7600000, Used: 6900000}}
 	h.Node.Interfaces = []snapshot.Interface{{Name: "eno1", Addrs: []string{"10.0.4.21"}}}
 	return h
 }
@@ -114,7 +115,8 @@ func Lab() render.Input {
 		g := &atlas.GPUs[i]
 		Process(g, 48112+i, "mira", "train.py", 66100, At(-2, -1, -30))
 		Process(g, 48212+i, "mira", "tensorboard", 6800, At(-2, -1, -28))
-		g.Booking, g.Utilization, g.Since = Booked("atlas", []int{0, 1}, "mira", At(-3, 0, 0), At(1, 7, 18), "camera ready"), day(uint64(i), 4, 12, 96, 96, 95), At(-2, -1, -30)
+		g.Booking, g.Utilization, g.Since = Booked("atlas", []int{0, 1}, "mira", At(-3, 0, 0), At(1, 7, 18),
+			"camera ready"), day(uint64(i), 4, 12, 96, 96, 95), At(-2, -1, -30)
 	}
 	g := &atlas.GPUs[2]
 	Process(g, 50121, "tomas", "finetune.py", 30100, At(0, -7, -2))
@@ -123,9 +125,11 @@ func Lab() render.Input {
 	g.Utilization, g.Since = day(3, 45, 55), At(0, -7, -2)
 	g = &atlas.GPUs[3]
 	Process(g, 50122, "jun", "eval.py", 67600, At(0, -1, -40))
-	g.Booking, g.Next, g.Utilization = Booked("atlas", []int{3}, "eva", At(-1, 0, 0), At(2, 1, 18), ""), Booked("atlas", []int{3}, "ada", At(3, 0, 0), At(5, 0, 0), "ablation"), day(4, 4, 2, 2, 90, 92)
+	g.Booking, g.Next, g.Utilization = Booked("atlas", []int{3}, "eva", At(-1, 0, 0), At(2, 1, 18), ""), Booked("atlas",
+		[]int{3}, "ada", At(3, 0, 0), At(5, 0, 0), "ablation"), day(4, 4, 2, 2, 90, 92)
 	g = &atlas.GPUs[4]
-	g.Next, g.FreeUntil, g.Utilization = Booked("atlas", []int{4}, "eva", At(1, 7, 18), At(4, 0, 0), "sweep"), At(1, 7, 18), day(5, 4, 94, 90, 3, 0)
+	g.Next, g.FreeUntil, g.Utilization = Booked("atlas", []int{4}, "eva", At(1, 7, 18), At(4, 0, 0), "sweep"), At(1, 7,
+		18), day(5, 4, 94, 90, 3, 0)
 	atlas.GPUs[5].Utilization = day(6, 0, 0)
 	g = &atlas.GPUs[6]
 	Process(g, 51500, "lea", "jupyter", 12700, At(-4, -2, 0))
@@ -134,7 +138,8 @@ func Lab() render.Input {
 	Process(g, 51990, "sam", "jupyter", 79800, At(-5, 0, 0))
 	g.IdleSince, g.Utilization = Now.Add(-19*time.Hour), day(8, 3, 92, 0, 0, 0)
 
-	boreas := host("boreas", "Room 1", h100, gpu(h100, 0, board.Drained, 0, 0), gpu(h100, 1, board.Drained, 0, 0), gpu(h100, 2, board.Drained, 8100, 3))
+	boreas := host("boreas", "Room 1", h100, gpu(h100, 0, board.Drained, 0, 0), gpu(h100, 1, board.Drained, 0, 0),
+		gpu(h100, 2, board.Drained, 8100, 3))
 	boreas.State, boreas.Check, boreas.Note = board.Maintenance, "maintenance", "new power supply"
 	for i := range boreas.GPUs {
 		boreas.GPUs[i].Reason = board.ReasonHost
@@ -143,16 +148,21 @@ func Lab() render.Input {
 		boreas.GPUs[i].Booking = b
 	}
 
-	ceres := host("ceres", "Room 1", a100, gpu(a100, 0, board.Free, 0, 0), gpu(a100, 1, board.Free, 12, 0), gpu(a100, 2, board.Busy, 21300, 64), gpu(a100, 3, board.Booked, 0, 0))
+	ceres := host("ceres", "Room 1", a100, gpu(a100, 0, board.Free, 0, 0), gpu(a100, 1, board.Free, 12, 0),
+		gpu(a100, 2, board.Busy, 21300, 64), gpu(a100, 3, board.Booked, 0, 0))
 	g = &ceres.GPUs[2]
 	g.MIGMode, g.UtilizationGPU = "enabled", nil
 	Process(g, 9001, "kai", "serve", 15000, At(-9, 0, 0))
 	Process(g, 9002, "noor", "batch.py", 6000, At(0, -2, 0))
 	g.Processes[0].GPUInstanceID, g.Processes[1].GPUInstanceID = new(1), new(2)
 	for i, profile := range []string{"3g.20gb", "2g.10gb", "1g.5gb"} {
-		s := board.NewSlice(g, &snapshot.MIGDevice{Index: i, GPUInstanceID: new(i + 1), ComputeInstanceID: new(0), Profile: profile, UUID: fmt.Sprintf("MIG-%08d-0000-4000-8000-000000000000", i), MemoryTotal: new(int64(20096 >> i)), MemoryUsed: new(int64(12))})
+		s := board.NewSlice(g,
+			&snapshot.MIGDevice{Index: i, GPUInstanceID: new(i + 1), ComputeInstanceID: new(0), Profile: profile,
+				UUID: fmt.Sprintf("MIG-%08d-0000-4000-8000-000000000000", i), MemoryTotal: new(int64(20096 >> i)),
+				MemoryUsed: new(int64(12))})
 		if s.State = board.Free; i < 2 {
-			s.State, s.MemoryUsed, s.Since = board.Busy, new(*g.Processes[i].UsedMemory+12), g.Processes[i].StartedAt.Time
+			s.State, s.MemoryUsed, s.Since = board.Busy, new(
+				*g.Processes[i].UsedMemory+12), g.Processes[i].StartedAt.Time
 			p := g.Processes[i]
 			p.Share = new(float64(*p.UsedMemory) / float64(*s.MemoryTotal))
 			s.Processes = append(s.Processes, p)
@@ -177,24 +187,30 @@ func Lab() render.Input {
 		dione.GPUs = append(dione.GPUs, row)
 	}
 
-	europa := host("europa", "Room 2", a100, gpu(a100, 0, board.Busy, 39000, 99), gpu(a100, 1, board.Stuck, 32200, 0), gpu(a100, 2, board.Lost, 0, 0), gpu(a100, 3, board.Booked, 0, 0))
+	europa := host("europa", "Room 2", a100, gpu(a100, 0, board.Busy, 39000, 99), gpu(a100, 1, board.Stuck, 32200, 0),
+		gpu(a100, 2, board.Lost, 0, 0), gpu(a100, 3, board.Booked, 0, 0))
 	europa.Check = "warning"
 	*europa.Node.Load1 = 82.4
 	Process(&europa.GPUs[0], 4100, "noor", "sweep.py", 39000, At(0, -11, 0))
 	europa.GPUs[0].Utilization = day(20, 2, -1, 40, 97, 98)
 	g = &europa.GPUs[1]
 	Process(g, 48112, "kai", "", 32200, time.Time{})
-	g.Processes[0].Alive, g.Processes[0].Computes, g.Processes[0].StartedAt, g.Reason = new(false), false, nil, board.ReasonDead
-	g.Processes[0].Children = []snapshot.Child{{PID: 48130, User: "kai", Program: "python3"}, {PID: 48131, User: "kai", Program: "python3"}}
+	g.Processes[0].Alive, g.Processes[0].Computes, g.Processes[0].StartedAt, g.Reason = new(
+		false), false, nil, board.ReasonDead
+	g.Processes[0].Children = []snapshot.Child{{PID: 48130, User: "kai", Program: "python3"},
+		{PID: 48131, User: "kai", Program: "python3"}}
 	lost := &europa.GPUs[2]
 	*lost = board.GPU{ShortName: a100.name, State: board.Lost, Reason: board.ReasonLost}
 	lost.Index, lost.Name, lost.Health, lost.HealthReason = 2, a100.full(), snapshot.HealthLost, "GPU is lost.  Reboot the system to recover this GPU"
 	g = &europa.GPUs[3]
-	g.Booking, g.IdleSince, g.NoShow, g.FreeFrom = Booked("europa", []int{3}, "ada", At(0, -13, -42), At(0, 6, 18), "demo"), Now.Add(-11*time.Hour), true, At(0, 6, 18)
+	g.Booking, g.IdleSince, g.NoShow, g.FreeFrom = Booked("europa", []int{3}, "ada", At(0, -13, -42), At(0, 6, 18),
+		"demo"), Now.Add(-11*time.Hour), true, At(0, 6, 18)
 	g.Others = []board.Booking{*Booked("europa", []int{3}, "jun", At(0, -2, 0), At(1, 0, 0), "")}
-	europa.Problems = []snapshot.Problem{{Code: "smi:unheard", Message: "GPU 2 could not be read", Host: "europa", GPU: new(2)}}
+	europa.Problems = []snapshot.Problem{{Code: "smi:unheard", Message: "GPU 2 could not be read", Host: "europa",
+		GPU: new(2)}}
 
-	fornax := host("fornax", "Room 2", rtx4090, gpu(rtx4090, 0, board.Unknown, 21000, 92), gpu(rtx4090, 1, board.Unknown, 0, 0))
+	fornax := host("fornax", "Room 2", rtx4090, gpu(rtx4090, 0, board.Unknown, 21000, 92),
+		gpu(rtx4090, 1, board.Unknown, 0, 0))
 	fornax.State, fornax.Check, fornax.SnapshotAt = board.Stale, "critical", At(0, -3, -2)
 	for i := range fornax.GPUs {
 		fornax.GPUs[i].Reason = board.ReasonStale
@@ -218,9 +234,12 @@ func Lab() render.Input {
 
 	b := &board.Board{Hosts: []board.Host{atlas, boreas, ceres, dione, europa, fornax, gaia, helios, icarus}}
 	b.Problems = []snapshot.Problem{
-		{Code: "discovery:unreachable", Message: "Consul did not answer (connection refused); the hosts of 10:20 stand in"},
-		{Code: "booking:syntax", Message: "a comma is missing between two entries", File: "comments.json", Line: 41, Col: 7},
-		{Code: "booking:overlap", Message: "ada and jun both hold europa 3 until 17:00", Host: "europa", GPU: new(3), File: "comments.json", Line: 18, Col: 5},
+		{Code: "discovery:unreachable",
+			Message: "Consul did not answer (connection refused); the hosts of 10:20 stand in"},
+		{Code: "booking:syntax", Message: "a comma is missing between two entries", File: "comments.json", Line: 41,
+			Col: 7},
+		{Code: "booking:overlap", Message: "ada and jun both hold europa 3 until 17:00", Host: "europa", GPU: new(3),
+			File: "comments.json", Line: 18, Col: 5},
 	}
 	b.Problems = append(b.Problems, europa.Problems...)
 	b.InventoryAsOf = At(0, 0, -22)
@@ -230,7 +249,9 @@ func Lab() render.Input {
 	b.Users[0].Mean2h, b.Users[0].Mean24h, b.Users[0].Mean1w = new(8.0), new(7.1), new(3.2)
 	b.Users[1].Mean2h, b.Users[1].Mean24h = new(4.9), new(4.0)
 	return render.Input{
-		Board: b, Site: render.Site{Lab: "Vision & Learning Lab", Zone: time.FixedZone("CET", 3600), Version: "1.0.0", Interval: time.Minute, CommentsPath: "/srv/gpuboard/data/comments.json", Compat: []string{"all"}},
+		Board: b,
+		Site: render.Site{Lab: "Vision & Learning Lab", Zone: time.FixedZone("CET", 3600), Version: "1.0.0",
+			Interval: time.Minute, CommentsPath: "/srv/gpuboard/data/comments.json", Compat: []string{"all"}},
 		Notice:    "**Power maintenance** in room 2 on Monday 08:00–12:00: boreas and dione will be off. See [the plan](https://example.org/plan).",
 		HostNotes: map[string]string{"atlas": "## Rules\n\nPlease keep GPUs 0–3 for *deadlines*.\n\n- ask `#gpu` first\n- scratch is wiped on Sundays"},
 	}
@@ -306,7 +327,8 @@ func held(u *board.User, g *board.GPU) *board.Holding {
 func Big(hosts int) render.Input {
 	r := rand.New(rand.NewPCG(1, 2))
 	b := &board.Board{}
-	names := []string{"mira", "tomas", "lea", "noor", "jun", "eva", "ada", "sam", "kai", "ines", "otto", "yara", "bela", "finn", "hugo", "nils"}
+	names := []string{"mira", "tomas", "lea", "noor", "jun", "eva", "ada", "sam", "kai", "ines", "otto", "yara", "bela",
+		"finn", "hugo", "nils"}
 	programs := []string{"train.py", "eval.py", "jupyter", "finetune.py", "serve", "sweep.py"}
 	cards := []card{h100, a100, rtx4090, rtx3090}
 	for i := range hosts {
@@ -314,7 +336,8 @@ func Big(hosts int) render.Input {
 		h := host(name, fmt.Sprintf("Rack %d", i/25+1), c)
 		h.SnapshotAt = Now.Add(-time.Duration(r.IntN(25)) * time.Second)
 		for j := range 8 {
-			state := []board.State{board.Free, board.Busy, board.Busy, board.Busy, board.InUse, board.InUse, board.Booked, board.Stuck}[r.IntN(8)]
+			state := []board.State{board.Free, board.Busy, board.Busy, board.Busy, board.InUse, board.InUse,
+				board.Booked, board.Stuck}[r.IntN(8)]
 			used := int64(0)
 			util := r.IntN(100)
 			if state == board.Free || state == board.Booked {
@@ -325,8 +348,10 @@ func Big(hosts int) render.Input {
 			g := gpu(c, j, state, used, util)
 			who := names[r.IntN(len(names))]
 			if used > 0 {
-				Process(&g, 1000+r.IntN(60000), who, programs[r.IntN(6)], used*2/3, Now.Add(-time.Duration(r.IntN(5000))*time.Minute))
-				Process(&g, 1000+r.IntN(60000), who, programs[r.IntN(6)], used/3, Now.Add(-time.Duration(r.IntN(5000))*time.Minute))
+				Process(&g, 1000+r.IntN(60000), who, programs[r.IntN(6)], used*2/3,
+					Now.Add(-time.Duration(r.IntN(5000))*time.Minute))
+				Process(&g, 1000+r.IntN(60000), who, programs[r.IntN(6)], used/3,
+					Now.Add(-time.Duration(r.IntN(5000))*time.Minute))
 			}
 			if state == board.InUse || state == board.Booked {
 				g.Booking = Booked(name, []int{j}, who, At(-r.IntN(3), -1, 0), At(r.IntN(4), 1+r.IntN(20), 0), "")
@@ -350,7 +375,8 @@ func WithSites(in render.Input) render.Input {
 	late := board.Summary{ID: "00000000000000a2", Title: "South", GeneratedAt: At(0, 0, -12), Own: own}
 	in.Board.Sites = []board.Site{
 		{Name: "north", URL: "https://north.example.org/gpus/", State: board.Up, Summary: &up, ReadAt: Now},
-		{Name: "south", URL: "https://south.example.org/", State: board.Stale, Summary: &late, ReadAt: At(0, 0, -12), Fault: "no answer"},
+		{Name: "south", URL: "https://south.example.org/", State: board.Stale, Summary: &late, ReadAt: At(0, 0, -12),
+			Fault: "no answer"},
 		{Name: "folder", State: board.Never},
 	}
 	return in

@@ -11,7 +11,8 @@ import (
 
 // Remembered gives a fleet a past: waves with a gap in them.
 func Remembered(in render.Input) render.Input {
-	h := &render.History{Hosts: map[string]*render.HostPast{}, Fleet: &render.FleetPast{AsOf: Now, Since: Now.AddDate(0, -2, 0)}}
+	h := &render.History{Hosts: map[string]*render.HostPast{},
+		Fleet: &render.FleetPast{AsOf: Now, Since: Now.AddDate(0, -2, 0)}}
 	for i := range in.Board.Hosts {
 		if in.Board.Hosts[i].State != board.Never {
 			h.Hosts[in.Board.Hosts[i].Name] = pastFor(&in.Board.Hosts[i], i)
@@ -27,7 +28,8 @@ func Remembered(in render.Input) render.Input {
 			var step render.FleetStep
 			if k < 20 || k > 24 {
 				v := 10 + 5*math.Sin(float64(k)/3)
-				step = render.FleetStep{Reported: new(30.0), Held: new(v), Free: new(30 - v), Utilization: new(3 * v), Watts: new(400 * v)}
+				step = render.FleetStep{Reported: new(30.0), Held: new(v), Free: new(30 - v), Utilization: new(3 * v),
+					Watts: new(400 * v)}
 			}
 			s.Steps = append(s.Steps, step)
 			for _, m := range in.Board.Models {
@@ -61,12 +63,18 @@ func Remembered(in render.Input) render.Input {
 		w := &h.Fleet.Windows[i]
 		*w = render.Window{From: Now.AddDate(0, 0, -i*i*i), To: Now, Coverage: 0.93}
 		for j, u := range in.Board.Users {
-			w.Users = append(w.Users, render.UserPast{Name: u.Name, Use: render.Use{GPUHours: float64(100*(i+1)) / float64(j+1), Utilization: new(71.0), IdleHours: 3, EnergyKWh: 12}})
+			w.Users = append(w.Users,
+				render.UserPast{Name: u.Name,
+					Use: render.Use{GPUHours: float64(100*(i+1)) / float64(j+1), Utilization: new(71.0), IdleHours: 3,
+						EnergyKWh: 12}})
 		}
-		w.Users = append(w.Users, render.UserPast{Name: "", Use: render.Use{GPUHours: 0.2}}, render.UserPast{Name: "gone", Use: render.Use{GPUHours: 0.1, Utilization: new(0.0)}})
+		w.Users = append(w.Users, render.UserPast{Name: "", Use: render.Use{GPUHours: 0.2}},
+			render.UserPast{Name: "gone", Use: render.Use{GPUHours: 0.1, Utilization: new(0.0)}})
 		w.Teams = []render.UserPast{{Name: "vision", Use: render.Use{GPUHours: 40, Utilization: new(50.0)}}}
 		for _, b := range in.Board.Hosts {
-			w.Hosts = append(w.Hosts, render.PastHost{Name: b.Name, Use: render.Use{GPUHours: 20, Utilization: new(60.0), EnergyKWh: 9}, FreeHours: 12, KnownHours: 33, Coverage: 0.9})
+			w.Hosts = append(w.Hosts,
+				render.PastHost{Name: b.Name, Use: render.Use{GPUHours: 20, Utilization: new(60.0), EnergyKWh: 9},
+					FreeHours: 12, KnownHours: 33, Coverage: 0.9})
 		}
 	}
 	in.History = h
@@ -86,7 +94,8 @@ func Thin(in render.Input) render.Input {
 func pastFor(h *board.Host, seed int) *render.HostPast {
 	r := rand.New(rand.NewPCG(uint64(seed), 5))
 	span := func(from time.Time, step time.Duration, n int) render.PastSpan {
-		s := render.PastSpan{From: from, Seconds: int64(step / time.Second), Coverage: 0.9, GPUs: map[string]render.PastGPU{}}
+		s := render.PastSpan{From: from, Seconds: int64(step / time.Second), Coverage: 0.9,
+			GPUs: map[string]render.PastGPU{}}
 		for g := range h.Rows() {
 			var gpu render.PastGPU
 			for m := range gpu {
@@ -104,7 +113,8 @@ func pastFor(h *board.Host, seed int) *render.HostPast {
 	}
 	p := &render.HostPast{}
 	for i, length := range render.PastLengths() {
-		p.Spans[i] = span(Now.Truncate(15*time.Minute).Add(-length), length/time.Duration(render.PastSteps()[i]), render.PastSteps()[i])
+		p.Spans[i] = span(Now.Truncate(15*time.Minute).Add(-length), length/time.Duration(render.PastSteps()[i]),
+			render.PastSteps()[i])
 	}
 	return p
 }

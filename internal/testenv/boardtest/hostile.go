@@ -33,7 +33,8 @@ func Hostile(in render.Input, evil string) render.Input {
 				p := &g.Processes[k]
 				p.User, p.Person, p.Program, p.Container, p.Type = evil, evil, evil, evil, snapshot.ProcessType(evil)
 				p.ContainerName, p.Pod, p.Unit, p.Job = evil, evil, evil, evil
-				p.By = []snapshot.Claim{{User: evil, Source: snapshot.Source(evil)}, {User: evil, Source: snapshot.ByLabel}}
+				p.By = []snapshot.Claim{{User: evil, Source: snapshot.Source(evil)},
+					{User: evil, Source: snapshot.ByLabel}}
 				p.Children = []snapshot.Child{{PID: 1, User: evil, Program: evil}}
 			}
 			if g.Booking != nil {
@@ -69,7 +70,8 @@ func HostilePast(x string) render.Input {
 	f := in.History.Fleet
 	in.Site.Energy.Currency = "x" + x
 	in.Board.Colors[x+"!"] = 1
-	in.Events = []events.Event{{Kind: events.HostGone, At: Now.Add(-time.Hour), Host: x + "!", Users: []string{x + "!"}, Summary: x}}
+	in.Events = []events.Event{{Kind: events.HostGone, At: Now.Add(-time.Hour), Host: x + "!", Users: []string{x + "!"},
+		Summary: x}}
 	for i := range f.Windows {
 		for j := range f.Windows[i].Users {
 			if j > 0 {

@@ -49,8 +49,10 @@ func Start(t testing.TB, width, height int) *Browser {
 	}
 	t.Cleanup(func() { os.RemoveAll(tmp) })
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.NoFirstRun, chromedp.Env("TMPDIR="+tmp), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(width, height))
-	for _, flag := range []string{"disable-gpu", "disable-quic", "disable-background-networking", "disable-component-update", "disable-sync", "hide-scrollbars"} {
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.NoFirstRun, chromedp.Env("TMPDIR="+tmp),
+		chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(width, height))
+	for _, flag := range []string{"disable-gpu", "disable-quic", "disable-background-networking",
+		"disable-component-update", "disable-sync", "hide-scrollbars"} {
 		options = append(options, chromedp.Flag(flag, true))
 	}
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
@@ -82,7 +84,8 @@ func open(t testing.TB, ctx context.Context) *Browser {
 		t.Fatal(err)
 	}
 	// Else nothing has the focus of a window that nobody sees.
-	if _, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}); err != nil {
+	if _, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled,
+		emulation.SetFocusEmulationEnabledParams{Enabled: true}); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -91,7 +94,8 @@ func open(t testing.TB, ctx context.Context) *Browser {
 // Hide puts the window out of sight, or shows it again.
 func (b *Browser) Hide(yes bool) {
 	b.t.Helper()
-	state := map[bool]cdpbrowser.WindowState{true: cdpbrowser.WindowStateMinimized, false: cdpbrowser.WindowStateNormal}[yes]
+	state := map[bool]cdpbrowser.WindowState{true: cdpbrowser.WindowStateMinimized,
+		false: cdpbrowser.WindowStateNormal}[yes]
 	ctx, cancel := context.WithTimeout(b.Ctx, within)
 	defer cancel()
 	window, err := chromedp.CallBrowser(ctx, cdpbrowser.GetWindowForTarget,
@@ -217,7 +221,8 @@ func (b *Browser) Media(pairs ...string) {
 // Size makes the window so large, in CSS pixels.
 func (b *Browser) Size(width, height int64) {
 	b.t.Helper()
-	Call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1})
+	Call(b, emulation.SetDeviceMetricsOverride,
+		emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1})
 }
 
 // Scripts says whether pages that are opened from now on may run scripts.

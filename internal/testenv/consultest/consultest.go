@@ -181,7 +181,8 @@ func (a *Agent) waitForLeader(done <-chan struct{}) error {
 		if err == nil && leader != "" {
 			// The node is in the catalog once the new leader has looked around,
 			// and with ACLs the tokens work from then on.
-			_, _, err = client.Catalog().Node(a.opts.Node, (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx))
+			_, _, err = client.Catalog().Node(a.opts.Node,
+				(&api.QueryOptions{RequireConsistent: true}).WithContext(ctx))
 			if err == nil {
 				entries, _, err := client.Health().Service("consul", "", true, (&api.QueryOptions{}).WithContext(ctx))
 				if err == nil && len(entries) > 0 {
@@ -204,8 +205,9 @@ func (a *Agent) config() ([]byte, error) {
 	p := map[string]int{"http": a.ports.http, "https": -1, "dns": -1, "grpc": -1, "grpc_tls": -1,
 		"server": a.ports.server, "serf_lan": a.ports.lan, "serf_wan": a.ports.wan}
 	c := map[string]any{
-		"node_name": a.opts.Node, "node_meta": a.opts.NodeMeta, "datacenter": a.opts.Datacenter, "primary_datacenter": a.opts.Datacenter,
-		"bind_addr": "127.0.0.1", "client_addr": "127.0.0.1", "advertise_addr": "127.0.0.1", "ports": p,
+		"node_name": a.opts.Node, "node_meta": a.opts.NodeMeta, "datacenter": a.opts.Datacenter,
+		"primary_datacenter": a.opts.Datacenter,
+		"bind_addr":          "127.0.0.1", "client_addr": "127.0.0.1", "advertise_addr": "127.0.0.1", "ports": p,
 		"disable_update_check": true, "disable_remote_exec": true, "log_level": "warn",
 		"connect":   map[string]any{"enabled": false},
 		"telemetry": map[string]any{"disable_hostname": true},
@@ -213,7 +215,8 @@ func (a *Agent) config() ([]byte, error) {
 	if a.opts.TLS {
 		p["http"], p["https"] = -1, a.ports.http
 		c["tls"] = map[string]any{"https": map[string]any{
-			"cert_file": filepath.Join(a.dir, "cert.pem"), "key_file": filepath.Join(a.dir, "key.pem"), "ca_file": a.CAFile}}
+			"cert_file": filepath.Join(a.dir, "cert.pem"), "key_file": filepath.Join(a.dir, "key.pem"),
+			"ca_file": a.CAFile}}
 	}
 	if a.opts.ACL {
 		c["acl"] = map[string]any{"enabled": true, "default_policy": "deny",

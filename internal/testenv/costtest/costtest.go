@@ -20,7 +20,8 @@ func Check(t testing.TB, n, perByte int, read func()) {
 	read()
 	runtime.ReadMemStats(&after)
 	if cost := after.TotalAlloc - before.TotalAlloc; cost > uint64(begin+perByte*n) {
-		t.Errorf("%d bytes cost %d bytes of memory, %d for each; %d is the most", n, cost, cost/uint64(max(n, 1)), perByte)
+		t.Errorf("%d bytes cost %d bytes of memory, %d for each; %d is the most", n, cost, cost/uint64(max(n, 1)),
+			perByte)
 	}
 }
 
@@ -31,7 +32,8 @@ const length = 300_000
 // can be, or as close together as a document may have them: one in 16, 32, 48 or 64 bytes.
 func Lists(before, after string) [][]byte {
 	var docs [][]byte
-	for _, value := range []string{`{}`, `{}` + strings.Repeat(" ", 13), `{}` + strings.Repeat(" ", 29), `{}` + strings.Repeat(" ", 45), `{}` + strings.Repeat(" ", 61), `[]`, `""`, `0`, `0   `, `null`} {
+	for _, value := range []string{`{}`, `{}` + strings.Repeat(" ", 13), `{}` + strings.Repeat(" ", 29),
+		`{}` + strings.Repeat(" ", 45), `{}` + strings.Repeat(" ", 61), `[]`, `""`, `0`, `0   `, `null`} {
 		list := strings.Repeat(value+",", length/(len(value)+1)) + value
 		docs = append(docs, []byte(before+"["+list+"]"+after))
 	}

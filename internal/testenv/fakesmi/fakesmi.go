@@ -48,7 +48,9 @@ func AMDMain() {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
 		answer = os.Args[1]
 	}
-	syscall.Exit(Play("GPUBOARD_FAKE_AMD", filepath.Join(os.Getenv("GPUBOARD_FAKE_AMD"), answer), os.Args[1:], os.Stdout, os.Stderr))
+	syscall.Exit(
+		Play("GPUBOARD_FAKE_AMD", filepath.Join(os.Getenv("GPUBOARD_FAKE_AMD"), answer), os.Args[1:], os.Stdout,
+			os.Stderr))
 }
 
 // Play replays a file as the variables that begin with prefix say, and returns

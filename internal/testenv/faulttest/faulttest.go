@@ -223,7 +223,8 @@ func Everywhere(t *testing.T, workers int, stage func(dir string) Scene, faults 
 			if !All() {
 				clear(missed)
 				source := seed(t)
-				t.Logf("a sample of the calls; GPUBOARD_FAULT_SEED=%d repeats it, GPUBOARD_ALL_CALLS=1 takes all", source)
+				t.Logf("a sample of the calls; GPUBOARD_FAULT_SEED=%d repeats it, GPUBOARD_ALL_CALLS=1 takes all",
+					source)
 				for _, f := range faults {
 					samples[f.Name] = sample(rand.New(rand.NewPCG(source, uint64(len(samples)))), counts[f.Name])
 				}

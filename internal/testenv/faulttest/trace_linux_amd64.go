@@ -39,27 +39,48 @@ type syscallInfo struct {
 // syscalls are those that a program can be told about: what the Go runtime
 // needs to live at all (memory, threads, timers, signals) is left out.
 var syscalls = map[uint64]syscallInfo{
-	unix.SYS_OPEN: {"open", aboutPath, true}, unix.SYS_OPENAT: {"openat", aboutAt, true}, unix.SYS_OPENAT2: {"openat2", aboutAt, true}, unix.SYS_CREAT: {"creat", aboutPath, true},
-	unix.SYS_WRITE: {"write", aboutFile, true}, unix.SYS_PWRITE64: {"pwrite64", aboutFile, true}, unix.SYS_WRITEV: {"writev", aboutFile, true}, unix.SYS_PWRITEV: {"pwritev", aboutFile, true},
-	unix.SYS_FTRUNCATE: {"ftruncate", aboutFile, true}, unix.SYS_TRUNCATE: {"truncate", aboutPath, true}, unix.SYS_FALLOCATE: {"fallocate", aboutFile, true},
-	unix.SYS_FSYNC: {"fsync", aboutFile, true}, unix.SYS_FDATASYNC: {"fdatasync", aboutFile, true}, unix.SYS_SYNCFS: {"syncfs", aboutFile, true}, unix.SYS_SYNC_FILE_RANGE: {"sync_file_range", aboutFile, true},
-	unix.SYS_CLOSE: {"close", aboutFile, true}, unix.SYS_COPY_FILE_RANGE: {"copy_file_range", aboutFile, true}, unix.SYS_SENDFILE: {"sendfile", aboutFile, true},
-	unix.SYS_RENAME: {"rename", aboutTwo, true}, unix.SYS_RENAMEAT: {"renameat", aboutTwoAt, true}, unix.SYS_RENAMEAT2: {"renameat2", aboutTwoAt, true},
-	unix.SYS_LINK: {"link", aboutTwo, true}, unix.SYS_LINKAT: {"linkat", aboutTwoAt, true}, unix.SYS_SYMLINK: {"symlink", aboutTo, true}, unix.SYS_SYMLINKAT: {"symlinkat", aboutToAt, true},
-	unix.SYS_UNLINK: {"unlink", aboutPath, true}, unix.SYS_UNLINKAT: {"unlinkat", aboutAt, true}, unix.SYS_RMDIR: {"rmdir", aboutPath, true},
-	unix.SYS_MKDIR: {"mkdir", aboutPath, true}, unix.SYS_MKDIRAT: {"mkdirat", aboutAt, true}, unix.SYS_MKNOD: {"mknod", aboutPath, true}, unix.SYS_MKNODAT: {"mknodat", aboutAt, true},
-	unix.SYS_CHMOD: {"chmod", aboutPath, true}, unix.SYS_FCHMOD: {"fchmod", aboutFile, true}, unix.SYS_FCHMODAT: {"fchmodat", aboutAt, true}, unix.SYS_FCHMODAT2: {"fchmodat2", aboutAt, true},
-	unix.SYS_CHOWN: {"chown", aboutPath, true}, unix.SYS_LCHOWN: {"lchown", aboutPath, true}, unix.SYS_FCHOWN: {"fchown", aboutFile, true}, unix.SYS_FCHOWNAT: {"fchownat", aboutAt, true},
+	unix.SYS_OPEN: {"open", aboutPath, true}, unix.SYS_OPENAT: {"openat", aboutAt, true},
+	unix.SYS_OPENAT2: {"openat2", aboutAt, true}, unix.SYS_CREAT: {"creat", aboutPath, true},
+	unix.SYS_WRITE: {"write", aboutFile, true}, unix.SYS_PWRITE64: {"pwrite64", aboutFile, true},
+	unix.SYS_WRITEV: {"writev", aboutFile, true}, unix.SYS_PWRITEV: {"pwritev", aboutFile, true},
+	unix.SYS_FTRUNCATE: {"ftruncate", aboutFile, true}, unix.SYS_TRUNCATE: {"truncate", aboutPath, true},
+	unix.SYS_FALLOCATE: {"fallocate", aboutFile, true},
+	unix.SYS_FSYNC:     {"fsync", aboutFile, true}, unix.SYS_FDATASYNC: {"fdatasync", aboutFile, true},
+	unix.SYS_SYNCFS: {"syncfs", aboutFile, true}, unix.SYS_SYNC_FILE_RANGE: {"sync_file_range", aboutFile, true},
+	unix.SYS_CLOSE: {"close", aboutFile, true}, unix.SYS_COPY_FILE_RANGE: {"copy_file_range", aboutFile, true},
+	unix.SYS_SENDFILE: {"sendfile", aboutFile, true},
+	unix.SYS_RENAME:   {"rename", aboutTwo, true}, unix.SYS_RENAMEAT: {"renameat", aboutTwoAt, true},
+	unix.SYS_RENAMEAT2: {"renameat2", aboutTwoAt, true},
+	unix.SYS_LINK:      {"link", aboutTwo, true}, unix.SYS_LINKAT: {"linkat", aboutTwoAt, true},
+	unix.SYS_SYMLINK: {"symlink", aboutTo, true}, unix.SYS_SYMLINKAT: {"symlinkat", aboutToAt, true},
+	unix.SYS_UNLINK: {"unlink", aboutPath, true}, unix.SYS_UNLINKAT: {"unlinkat", aboutAt, true},
+	unix.SYS_RMDIR: {"rmdir", aboutPath, true},
+	unix.SYS_MKDIR: {"mkdir", aboutPath, true}, unix.SYS_MKDIRAT: {"mkdirat", aboutAt, true},
+	unix.SYS_MKNOD: {"mknod", aboutPath, true}, unix.SYS_MKNODAT: {"mknodat", aboutAt, true},
+	unix.SYS_CHMOD: {"chmod", aboutPath, true}, unix.SYS_FCHMOD: {"fchmod", aboutFile, true},
+	unix.SYS_FCHMODAT: {"fchmodat", aboutAt, true}, unix.SYS_FCHMODAT2: {"fchmodat2", aboutAt, true},
+	unix.SYS_CHOWN: {"chown", aboutPath, true}, unix.SYS_LCHOWN: {"lchown", aboutPath, true},
+	unix.SYS_FCHOWN: {"fchown", aboutFile, true}, unix.SYS_FCHOWNAT: {"fchownat", aboutAt, true},
 	unix.SYS_UTIMENSAT: {"utimensat", aboutAt, true}, unix.SYS_FUTIMESAT: {"futimesat", aboutAt, true},
 
-	unix.SYS_READ: {"read", aboutFile, false}, unix.SYS_PREAD64: {"pread64", aboutFile, false}, unix.SYS_READV: {"readv", aboutFile, false}, unix.SYS_LSEEK: {"lseek", aboutFile, false},
-	unix.SYS_STAT: {"stat", aboutPath, false}, unix.SYS_LSTAT: {"lstat", aboutPath, false}, unix.SYS_FSTAT: {"fstat", aboutFile, false}, unix.SYS_NEWFSTATAT: {"newfstatat", aboutAt, false}, unix.SYS_STATX: {"statx", aboutAt, false},
-	unix.SYS_ACCESS: {"access", aboutPath, false}, unix.SYS_FACCESSAT: {"faccessat", aboutAt, false}, unix.SYS_FACCESSAT2: {"faccessat2", aboutAt, false},
-	unix.SYS_READLINK: {"readlink", aboutPath, false}, unix.SYS_READLINKAT: {"readlinkat", aboutAt, false}, unix.SYS_GETDENTS64: {"getdents64", aboutFile, false},
-	unix.SYS_STATFS: {"statfs", aboutPath, false}, unix.SYS_FSTATFS: {"fstatfs", aboutFile, false}, unix.SYS_FCNTL: {"fcntl", aboutFile, false}, unix.SYS_FLOCK: {"flock", aboutFile, false},
+	unix.SYS_READ: {"read", aboutFile, false}, unix.SYS_PREAD64: {"pread64", aboutFile, false},
+	unix.SYS_READV: {"readv", aboutFile, false}, unix.SYS_LSEEK: {"lseek", aboutFile, false},
+	unix.SYS_STAT: {"stat", aboutPath, false}, unix.SYS_LSTAT: {"lstat", aboutPath, false},
+	unix.SYS_FSTAT: {"fstat", aboutFile, false}, unix.SYS_NEWFSTATAT: {"newfstatat", aboutAt, false},
+	unix.SYS_STATX:  {"statx", aboutAt, false},
+	unix.SYS_ACCESS: {"access", aboutPath, false}, unix.SYS_FACCESSAT: {"faccessat", aboutAt, false},
+	unix.SYS_FACCESSAT2: {"faccessat2", aboutAt, false},
+	unix.SYS_READLINK:   {"readlink", aboutPath, false}, unix.SYS_READLINKAT: {"readlinkat", aboutAt, false},
+	unix.SYS_GETDENTS64: {"getdents64", aboutFile, false},
+	unix.SYS_STATFS:     {"statfs", aboutPath, false}, unix.SYS_FSTATFS: {"fstatfs", aboutFile, false},
+	unix.SYS_FCNTL: {"fcntl", aboutFile, false}, unix.SYS_FLOCK: {"flock", aboutFile, false},
 	unix.SYS_GETCWD: {"getcwd", aboutNone, false}, unix.SYS_CHDIR: {"chdir", aboutPath, false},
-	unix.SYS_SOCKET: {"socket", aboutNone, false}, unix.SYS_CONNECT: {"connect", aboutFile, false}, unix.SYS_BIND: {"bind", aboutFile, false}, unix.SYS_SENDTO: {"sendto", aboutFile, false}, unix.SYS_SENDMSG: {"sendmsg", aboutFile, false}, unix.SYS_RECVFROM: {"recvfrom", aboutFile, false}, unix.SYS_RECVMSG: {"recvmsg", aboutFile, false},
-	unix.SYS_GETSOCKNAME: {"getsockname", aboutFile, false}, unix.SYS_GETPEERNAME: {"getpeername", aboutFile, false}, unix.SYS_SETSOCKOPT: {"setsockopt", aboutFile, false}, unix.SYS_GETSOCKOPT: {"getsockopt", aboutFile, false},
+	unix.SYS_SOCKET: {"socket", aboutNone, false}, unix.SYS_CONNECT: {"connect", aboutFile, false},
+	unix.SYS_BIND: {"bind", aboutFile, false}, unix.SYS_SENDTO: {"sendto", aboutFile, false},
+	unix.SYS_SENDMSG: {"sendmsg", aboutFile, false}, unix.SYS_RECVFROM: {"recvfrom", aboutFile, false},
+	unix.SYS_RECVMSG:     {"recvmsg", aboutFile, false},
+	unix.SYS_GETSOCKNAME: {"getsockname", aboutFile, false}, unix.SYS_GETPEERNAME: {"getpeername", aboutFile, false},
+	unix.SYS_SETSOCKOPT: {"setsockopt", aboutFile, false}, unix.SYS_GETSOCKOPT: {"getsockopt", aboutFile, false},
 }
 
 // entry is what PTRACE_GET_SYSCALL_INFO writes.
@@ -93,7 +114,8 @@ func (s Scene) trace(f Fault, at int, out *os.File) (r Run, err error) {
 	}
 	defer null.Close()
 	process, err := os.StartProcess(s.Program, append([]string{s.Program}, s.Args...), &os.ProcAttr{
-		Dir: s.Dir, Env: append(os.Environ(), s.Env...), Files: []*os.File{null, out, out}, Sys: &syscall.SysProcAttr{Ptrace: true, Setpgid: true}})
+		Dir: s.Dir, Env: append(os.Environ(), s.Env...), Files: []*os.File{null, out, out},
+		Sys: &syscall.SysProcAttr{Ptrace: true, Setpgid: true}})
 	if err != nil {
 		return r, err
 	}
@@ -139,7 +161,8 @@ func (tr *tracer) follow() error {
 		switch stop := ws.StopSignal(); {
 		case tid == tr.pid && !started:
 			started = true
-			err = syscall.PtraceSetOptions(tid, syscall.PTRACE_O_TRACESYSGOOD|syscall.PTRACE_O_TRACECLONE|unix.PTRACE_O_EXITKILL)
+			err = syscall.PtraceSetOptions(tid,
+				syscall.PTRACE_O_TRACESYSGOOD|syscall.PTRACE_O_TRACECLONE|unix.PTRACE_O_EXITKILL)
 			if err != nil {
 				return fmt.Errorf("tracing: %w", err)
 			}
@@ -165,7 +188,8 @@ func (tr *tracer) follow() error {
 // stopped looks at a call that begins or ends.
 func (tr *tracer) stopped(tid int) error {
 	var e entry
-	if _, _, errno := syscall.Syscall6(syscall.SYS_PTRACE, ptraceGetSyscallInfo, uintptr(tid), unsafe.Sizeof(e), uintptr(unsafe.Pointer(&e)), 0, 0); errno != 0 {
+	if _, _, errno := syscall.Syscall6(syscall.SYS_PTRACE, ptraceGetSyscallInfo, uintptr(tid), unsafe.Sizeof(e),
+		uintptr(unsafe.Pointer(&e)), 0, 0); errno != 0 {
 		return errno
 	}
 	if e.op == atExit && tr.failing[tid] {
@@ -252,7 +276,8 @@ func (tr *tracer) call(info syscallInfo, e entry) Call {
 		c.Changes = tr.open(e.args[0])&(syscall.O_WRONLY|syscall.O_RDWR) != 0
 	}
 	// What is no file, or is none of a disk's, cannot be changed.
-	if !strings.HasPrefix(c.On, "/") || strings.HasPrefix(c.On, "/dev/") && !strings.HasPrefix(c.On, "/dev/shm/") || strings.HasPrefix(c.On, "/proc/") || strings.HasPrefix(c.On, "/sys/") {
+	if !strings.HasPrefix(c.On, "/") || strings.HasPrefix(c.On, "/dev/") && !strings.HasPrefix(c.On, "/dev/shm/") ||
+		strings.HasPrefix(c.On, "/proc/") || strings.HasPrefix(c.On, "/sys/") {
 		c.Changes = false
 	}
 	c.Grows = c.Changes && tr.grows(c, e)
@@ -267,7 +292,8 @@ func (tr *tracer) path(dir, address uint64) string {
 	for n < len(buf) {
 		piece := min(len(buf)-n, int(4096-(address+uint64(n))%4096))
 		local := []unix.Iovec{{Base: &buf[n], Len: uint64(piece)}}
-		got, err := unix.ProcessVMReadv(tr.pid, local, []unix.RemoteIovec{{Base: uintptr(address) + uintptr(n), Len: piece}}, 0)
+		got, err := unix.ProcessVMReadv(tr.pid, local,
+			[]unix.RemoteIovec{{Base: uintptr(address) + uintptr(n), Len: piece}}, 0)
 		if err != nil || got <= 0 {
 			break
 		}

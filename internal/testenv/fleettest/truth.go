@@ -27,7 +27,8 @@ func Truth(f *demo.Fleet, from, until time.Time) []demo.Use {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b demo.Use) int {
-		return cmp.Or(strings.Compare(a.Host, b.Host), a.GPU-b.GPU, a.From.Compare(b.From), strings.Compare(a.User, b.User))
+		return cmp.Or(strings.Compare(a.Host, b.Host), a.GPU-b.GPU, a.From.Compare(b.From),
+			strings.Compare(a.User, b.User))
 	})
 	return list
 }

@@ -35,7 +35,8 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: %q, want %q", doc, got, want)
 		}
 	}
-	if got := Check([]byte(`{"multipleOf":2}`), []byte(`3`)); len(got) != 1 || !strings.Contains(got[0], "not checked") {
+	if got := Check([]byte(`{"multipleOf":2}`), []byte(`3`)); len(got) != 1 ||
+		!strings.Contains(got[0], "not checked") {
 		t.Errorf("a keyword that it does not know: %q", got)
 	}
 }

@@ -66,7 +66,9 @@ func Boot(t testing.TB, o Options) *Machine {
 	if o.Beside == nil {
 		flags = append(flags, "--net")
 	}
-	if out, err := exec.Command(unshare, append(flags, "sh", "-c", "mount --make-rprivate / && mount -t tmpfs tmpfs /mnt && mount -t proc proc /mnt")...).CombinedOutput(); err != nil {
+	if out, err := exec.Command(unshare,
+		append(flags, "sh", "-c",
+			"mount --make-rprivate / && mount -t tmpfs tmpfs /mnt && mount -t proc proc /mnt")...).CombinedOutput(); err != nil {
 		t.Skipf("no machine can be made here: %v: %s", err, out)
 	}
 
@@ -149,14 +151,17 @@ func (m *Machine) Run(args ...string) string {
 
 // Command is a command on the machine, for the caller to run.
 func (m *Machine) Command(ctx context.Context, args ...string) *exec.Cmd {
-	c := exec.CommandContext(ctx, "nsenter", append([]string{"--target", strconv.Itoa(m.pid), "--all", "--wd=/", "--"}, args...)...)
-	c.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"}
+	c := exec.CommandContext(ctx, "nsenter",
+		append([]string{"--target", strconv.Itoa(m.pid), "--all", "--wd=/", "--"}, args...)...)
+	c.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8",
+		"DEBIAN_FRONTEND=noninteractive"}
 	return c
 }
 
 // OnItsNetwork is a command of this machine that can reach what listens on the other.
 func (m *Machine) OnItsNetwork(ctx context.Context, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, "nsenter", append([]string{fmt.Sprintf("--net=/proc/%d/ns/net", m.pid), "--"}, args...)...)
+	return exec.CommandContext(ctx, "nsenter",
+		append([]string{fmt.Sprintf("--net=/proc/%d/ns/net", m.pid), "--"}, args...)...)
 }
 
 // Path is where a file of the machine is on this one.

@@ -27,7 +27,8 @@ func TestMachine(t *testing.T) {
 		t.Fatal("what the machine writes is here")
 	}
 	second := Boot(t, Options{Beside: m})
-	if m.Run("readlink", "/proc/self/ns/net") != second.Run("readlink", "/proc/self/ns/net") || m.Run("readlink", "/proc/self/ns/mnt") == second.Run("readlink", "/proc/self/ns/mnt") {
+	if m.Run("readlink", "/proc/self/ns/net") != second.Run("readlink", "/proc/self/ns/net") ||
+		m.Run("readlink", "/proc/self/ns/mnt") == second.Run("readlink", "/proc/self/ns/mnt") {
 		t.Error("they share the wrong things")
 	}
 	if got := second.Read("/etc/machinetest"); got != "" {

@@ -25,7 +25,8 @@ func kill(variable string) (n int) {
 	for _, path := range found {
 		data, err := os.ReadFile(path)
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err == nil && pid != os.Getpid() && bytes.Contains(append([]byte("\x00"), data...), []byte("\x00"+variable+"\x00")) {
+		if err == nil && pid != os.Getpid() &&
+			bytes.Contains(append([]byte("\x00"), data...), []byte("\x00"+variable+"\x00")) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 			n++
 		}

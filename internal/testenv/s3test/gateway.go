@@ -99,7 +99,8 @@ func Gateway(t *testing.T, bucket string) (address, dir string) {
 // environment says where the store is.
 func environment(t *testing.T, address, secret string) {
 	for name, value := range map[string]string{
-		"AWS_ENDPOINT_URL": address, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": secret, "AWS_REGION": "us-east-1",
+		"AWS_ENDPOINT_URL": address, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": secret,
+		"AWS_REGION": "us-east-1",
 	} {
 		t.Setenv(name, value)
 	}

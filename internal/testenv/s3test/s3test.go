@@ -160,7 +160,8 @@ func (s *Store) Put(name, content string) {
 	meta := map[string]string{
 		"Content-Type": "application/octet-stream", "Last-Modified": time.Now().UTC().Format(http.TimeFormat),
 	}
-	if _, err := s.backend.PutObject(s.bucket, name, meta, strings.NewReader(content), int64(len(content)), nil); err != nil {
+	if _, err := s.backend.PutObject(s.bucket, name, meta, strings.NewReader(content), int64(len(content)),
+		nil); err != nil {
 		s.t.Fatal(fmt.Errorf("putting %s: %w", name, err))
 	}
 }

@@ -40,7 +40,8 @@ func (s Site) Files(t testing.TB) map[string][]byte {
 		s.At = Now
 	}
 	in := board.Input{Now: s.At, Interval: 20 * time.Second, Reports: map[string]board.Report{},
-		Calendar: booking.Parse("comments.json", []byte(s.Comments), booking.Zone{Location: time.UTC}, booking.Options{Now: s.At})}
+		Calendar: booking.Parse("comments.json", []byte(s.Comments), booking.Zone{Location: time.UTC},
+			booking.Options{Now: s.At})}
 	for _, h := range []struct {
 		name, model string
 		gpus        int
@@ -51,24 +52,31 @@ func (s Site) Files(t testing.TB) map[string][]byte {
 		if strings.Contains(strings.Join(s.Silent, " "), h.name) {
 			continue
 		}
-		snap := &snapshot.Snapshot{Host: h.name, CollectedAt: snapshot.TimeOf(s.At), IntervalSeconds: 20, Processes: []snapshot.Process{}}
+		snap := &snapshot.Snapshot{Host: h.name, CollectedAt: snapshot.TimeOf(s.At), IntervalSeconds: 20,
+			Processes: []snapshot.Process{}}
 		for i := range h.gpus {
-			g := snapshot.GPU{Index: i, UUID: fmt.Sprintf("GPU-%x-%d", h.name, i), Name: h.model, Health: snapshot.HealthOK,
-				MemoryTotal: &h.mib, MemoryUsed: new(int64(4)), Readings: snapshot.Readings{UtilizationGPU: new(0), Temperature: new(-5), PowerLimit: &h.watts}}
+			g := snapshot.GPU{Index: i, UUID: fmt.Sprintf("GPU-%x-%d", h.name, i), Name: h.model,
+				Health:      snapshot.HealthOK,
+				MemoryTotal: &h.mib, MemoryUsed: new(int64(4)),
+				Readings: snapshot.Readings{UtilizationGPU: new(0), Temperature: new(-5), PowerLimit: &h.watts}}
 			if s.Name != "" && i == 0 {
 				g.Name = s.Name
 			}
 			if strings.Contains(strings.Join(s.Busy, " "), fmt.Sprintf("%s:%d", h.name, i)) {
 				g.MemoryUsed, g.UtilizationGPU = new(int64(20000)), new(97)
 				started := snapshot.TimeOf(s.At.Add(-50 * time.Hour))
-				snap.Processes = append(snap.Processes, snapshot.Process{GPU: i, PID: 100 + i, Type: snapshot.Compute, User: "ann", Program: "=cmd|' /C calc'!A0", StartedAt: &started, Alive: new(true), UsedMemory: new(int64(19000))})
+				snap.Processes = append(snap.Processes,
+					snapshot.Process{GPU: i, PID: 100 + i, Type: snapshot.Compute, User: "ann",
+						Program: "=cmd|' /C calc'!A0", StartedAt: &started, Alive: new(true),
+						UsedMemory: new(int64(19000))})
 			}
 			snap.GPUs = append(snap.GPUs, g)
 		}
 		in.Reports[h.name] = board.Report{Snapshot: snap}
 	}
 	b, _ := board.Merge(in)
-	files, err := boardtest.Files(render.Input{Board: b, Site: render.Site{Title: "test", Interval: in.Interval}}, data.Files)
+	files, err := boardtest.Files(render.Input{Board: b, Site: render.Site{Title: "test", Interval: in.Interval}},
+		data.Files)
 	if err != nil {
 		t.Fatal(err)
 	}

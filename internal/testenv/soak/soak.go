@@ -43,7 +43,8 @@ func New(t *testing.T) *Soak {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	s := &Soak{T: t, Dir: dir, Now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC), Step: time.Hour, Warm: 60, Cycles: 110}
+	s := &Soak{T: t, Dir: dir, Now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC), Step: time.Hour, Warm: 60,
+		Cycles: 110}
 	if Long() {
 		s.Step, s.Warm, s.Cycles = time.Minute, 3300, 10000
 	}

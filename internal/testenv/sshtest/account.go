@@ -20,7 +20,8 @@ func (a Door) ShippedConfig(t testing.TB, dir string) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(dir, "deploy/sshd/gpuboard.conf"))
 	must(t, err)
-	return strings.NewReplacer("Match Group gpudrop", "Match Group "+a.Group, "/etc/ssh/gpudrop/", a.Root+"/keys/").Replace(string(raw))
+	return strings.NewReplacer("Match Group gpudrop", "Match Group "+a.Group, "/etc/ssh/gpudrop/",
+		a.Root+"/keys/").Replace(string(raw))
 }
 
 // Account is one node's: its name, its drop on the server, and its private key.

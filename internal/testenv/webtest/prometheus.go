@@ -35,10 +35,12 @@ func StartPrometheus(t testing.TB, deploy string, sites ...*Server) *Prometheus 
 	b.shipped()
 	var targets []string
 	for i, site := range sites {
-		targets = append(targets, fmt.Sprintf("targets: [%q]\n        labels: {cluster: cluster%d, __metrics_path__: %smetrics.txt}",
-			strings.TrimPrefix(site.Host, "http://"), i+1, strings.TrimPrefix(site.URL, site.Host)))
+		targets = append(targets,
+			fmt.Sprintf("targets: [%q]\n        labels: {cluster: cluster%d, __metrics_path__: %smetrics.txt}",
+				strings.TrimPrefix(site.Host, "http://"), i+1, strings.TrimPrefix(site.URL, site.Host)))
 	}
-	b.edit("scrape.yml", "scrape_interval: 1m", "scrape_interval: 1s", "evaluation_interval: 1m", "evaluation_interval: 1s",
+	b.edit("scrape.yml", "scrape_interval: 1m", "scrape_interval: 1s", "evaluation_interval: 1m",
+		"evaluation_interval: 1s",
 		`targets: ["127.0.0.1"]`+"\n        labels: {cluster: CLUSTER_NAME}", strings.Join(targets, "\n      - "))
 	p := &Prometheus{t: t, url: "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(b.port))}
 	b.url, b.o.Path = p.url, ""

@@ -70,7 +70,8 @@ func (b *builder) apache() *exec.Cmd {
 	b.edit("host.conf", "<VirtualHost *:80>", "<VirtualHost "+b.listen()+">")
 	server := "Include gpuboard/host.conf"
 	if b.kind() != "host" {
-		server = fmt.Sprintf("<VirtualHost %s>\n%s</VirtualHost>", b.listen(), b.including("Include gpuboard/%s\n", ".conf"))
+		server = fmt.Sprintf("<VirtualHost %s>\n%s</VirtualHost>", b.listen(),
+			b.including("Include gpuboard/%s\n", ".conf"))
 	}
 	config := fmt.Sprintf(`
 ServerRoot %[1]s
@@ -104,14 +105,16 @@ GracefulShutdownTimeout 1
 func (b *builder) caddy() *exec.Cmd {
 	program := need.Program(b.t, "caddy")
 	b.shipped()
-	site := fmt.Sprintf("http://%s {\n%s\thandle {\n\t\trespond 404\n\t}\n}\n", b.listen(), b.including("\timport gpuboard/%s\n", ".caddy"))
+	site := fmt.Sprintf("http://%s {\n%s\thandle {\n\t\trespond 404\n\t}\n}\n", b.listen(),
+		b.including("\timport gpuboard/%s\n", ".caddy"))
 	if b.kind() == "host" {
 		b.edit("host.caddy", "127.0.0.1 {", "http://"+b.listen()+" {")
 		site = "import gpuboard/host.caddy\n"
 	}
 	b.write("Caddyfile", "{\n\tadmin off\n\tauto_https off\n}\nimport gpuboard/files.caddy\n"+site)
 	c := exec.Command(program, "run", "--config", b.path("Caddyfile"), "--adapter", "caddyfile")
-	c.Env = append(os.Environ(), "XDG_DATA_HOME="+b.path("caddy-data"), "XDG_CONFIG_HOME="+b.path("caddy-config"), "HOME="+b.dir)
+	c.Env = append(os.Environ(), "XDG_DATA_HOME="+b.path("caddy-data"), "XDG_CONFIG_HOME="+b.path("caddy-config"),
+		"HOME="+b.dir)
 	return c
 }
 
