@@ -32,7 +32,7 @@ func (c *Collector) amdGPUs(ctx context.Context, s *snapshot.Snapshot) {
 		return
 	}
 	deadline := time.Now().Add(c.opts.SMIBudget)
-	if c.amd.waiting == nil {
+	if c.amd.waiting == nil || c.opts.Elsewhere != nil { // what was brought before is gone
 		waiting := make(chan amdsmi.Kernel, 1)
 		sys, proc := os.DirFS(c.opts.Roots.Sys), os.DirFS(c.opts.Roots.Proc)
 		go func() { waiting <- amdsmi.ReadKernel(sys, proc, c.opts.AMDIntegrated) }()
@@ -69,7 +69,8 @@ func (c *Collector) addAMD(s *snapshot.Snapshot, k *amdsmi.Kernel, a *amdsmi.Ans
 	for _, g := range s.GPUs {
 		c.amd.first = max(c.amd.first, g.Index+1)
 	}
-	r := amdsmi.Read(k, a, amdsmi.Options{First: c.amd.first, Integrated: c.opts.AMDIntegrated, Failed: failed})
+	r := amdsmi.Read(k, a, amdsmi.Options{First: c.amd.first, Integrated: c.opts.AMDIntegrated, Failed: failed,
+		Unseen: c.opts.Elsewhere != nil})
 	missing := slices.IndexFunc(s.Errors, func(p snapshot.Problem) bool { return p.Code == "smi:missing" })
 	switch {
 	case len(r.GPUs) == 0:

@@ -11,6 +11,8 @@ import (
 
 // Elsewhere is another machine, of which everything that is asked was brought here before.
 type Elsewhere struct {
+	// Has reports whether a program is installed there.
+	Has func(program string) bool
 	// Ran returns what a program said that was run there; nil if it was not.
 	Ran func(program string, args []string) *Answer
 	// Up is how long that machine has been up now, by Options.Now.
@@ -26,10 +28,13 @@ type Answer struct {
 
 // find returns what [Collector.run] takes for a program.
 func (c *Collector) find(program string) (string, error) {
-	if c.opts.Elsewhere != nil {
-		return program, nil
+	switch {
+	case c.opts.Elsewhere == nil:
+		return resolve(program)
+	case !c.opts.Elsewhere.Has(program):
+		return "", ErrNotInstalled
 	}
-	return resolve(program)
+	return program, nil
 }
 
 // run runs a program here, or returns what it has said elsewhere.

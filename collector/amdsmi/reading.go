@@ -39,6 +39,9 @@ type Options struct {
 	Integrated bool
 	// Failed says why a tool did not answer in a way after which its processes count as unknown; "" otherwise.
 	Failed string
+	// Unseen is true where files of processes may be missing, as of another machine: memory that no process explains
+	// is then in use.
+	Unseen bool
 }
 
 // Keys lists the addresses of the cards that are not integrated, or all if asked.
@@ -55,6 +58,7 @@ func (k *Kernel) Keys(integrated bool) (list []string) {
 func Read(k *Kernel, a *Answer, opts Options) Reading {
 	cards, strangers := match(k, a)
 	r := Reading{Complete: k.whole && strangers == 0 && opts.Failed == "" && len(k.cards) > 0, Tool: a.Tool}
+	k.unseen = k.unseen || opts.Unseen
 	r.Tool.Driver = cmp.Or(r.Tool.Driver, k.driver)
 	if !a.Said {
 		r.Tool.Vendor, r.Tool.Name = snapshot.AMD, "sysfs"

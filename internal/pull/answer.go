@@ -26,19 +26,28 @@ type answer struct {
 	programs map[string]*collector.Answer
 	files    map[string]*bytes.Buffer // by path, without the slash in front
 	up       []time.Duration          // when nvidia-smi and ps were started
+	lost     bool                     // a file was not taken
 }
 
-// mayExist matches the files that the collector reads; a node can print any path.
+const kfd = "sys/class/kfd/"
+
+// mayExist matches the files that the collector reads, and directories with a slash behind; a node can print any path.
+// No file has the name of a directory.
 var mayExist = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:etc/(?:os-release|passwd|subuid|nsswitch\.conf)|` +
 		`proc/(?:uptime|loadavg|meminfo|stat|sys/kernel/(?:random/boot_id|osrelease)|self/(?:mountinfo|ns/pid)|` +
-		`[1-9][0-9]{0,6}/(?:stat|status|cgroup|uid_map|loginuid|mountinfo|cmdline|alive)))$`)
+		`[1-9][0-9]{0,6}/(?:stat|status|cgroup|uid_map|loginuid|mountinfo|cmdline|alive|fdinfo/[0-9]{1,7}))|` +
+		`sys/module/amdgpu/version|sys/class/drm/card[0-9]{1,3}/device/(?:uevent|vendor|[a-z]{2,9}_[a-z_]{2,30}|` +
+		`hwmon/hwmon[0-9]{1,3}/(?:pwm1|[a-z]{2,5}[1-3]_[a-z]{3,7}))|` +
+		kfd + `kfd/(?:topology/nodes/[0-9]{1,4}/(?:gpu_id|properties|mem_banks/0/properties)|` +
+		`proc/(?:[1-9][0-9]{0,6}/(?:context_[0-9]{1,7}/)?(?:vram_[0-9]{1,10}|queues/(?:[0-9]{1,7}/gpuid)?)?)?))$`)
 })
 
 // parse reads the output of the command. Login shells may print something before.
 func parse(out []byte) (*answer, error) {
 	a := &answer{programs: map[string]*collector.Answer{}, files: map[string]*bytes.Buffer{}}
 	program, ended := &collector.Answer{}, false
+	known := []string{"smi", "list", "static", "metric", "process", "version", "rocm", "none", "ps", "getent", "df"}
 	for line := range bytes.Lines(out) {
 		text := bytes.TrimSuffix(line, []byte("\n"))
 		if ended = string(text) == "."; ended || len(text) == 0 {
@@ -46,8 +55,8 @@ func parse(out []byte) (*answer, error) {
 		}
 		switch rest := string(text[1:]); text[0] {
 		case '>':
-			program = &collector.Answer{}
-			if slices.Contains([]string{"smi", "list", "ps", "getent", "df"}, rest) {
+			program = &collector.Answer{TimedOut: true} // until its status is there
+			if slices.Contains(known, rest) {
 				a.programs[rest] = program
 			}
 		case '|':
@@ -80,12 +89,10 @@ func parse(out []byte) (*answer, error) {
 // addLine adds a line of a file.
 func (a *answer) addLine(line string) {
 	name, text, _ := strings.Cut(line, ":")
-	if !mayExist().MatchString(name) {
-		return
-	}
 	b := a.files[name]
 	if b == nil {
-		if len(a.files) == maxFiles {
+		if len(a.files) == maxFiles || !mayExist().MatchString(name) {
+			a.lost = a.lost || strings.HasPrefix(name, kfd)
 			return
 		}
 		b = &bytes.Buffer{}
@@ -105,13 +112,21 @@ func (a *answer) write(dir string) error {
 		return err
 	}
 	for name, b := range a.files {
-		path := filepath.Join(dir, name)
+		if a.lost && strings.HasPrefix(name, kfd) { // without a part of its list, a GPU in use would look free
+			continue
+		}
+		path := dir + "/" + name // with its slash if it is a directory
 		err := os.MkdirAll(filepath.Dir(path), 0o700)
 		text := strings.TrimSuffix(b.String(), "\n")
 		switch {
-		case err != nil:
+		case err != nil || strings.HasSuffix(name, "/"):
 		case name != "proc/self/ns/pid":
 			err = os.WriteFile(path, b.Bytes(), 0o600)
+			if pid, fd, ok := strings.Cut(name, "/fdinfo/"); ok && err == nil { // a file of the driver is known by its link
+				fd = filepath.Join(dir, pid, "fd", fd)
+				_ = os.MkdirAll(filepath.Dir(fd), 0o700)
+				err = os.Symlink("/dev/dri/-", fd) // nothing follows it
+			}
 		case strings.HasPrefix(text, "pid:["): // a link like the kernel's, which leads nowhere
 			err = os.Symlink(text, path)
 		}

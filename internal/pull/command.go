@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"strings"
 
+	"gpuboard/collector/amdsmi"
 	"gpuboard/collector/nvidiasmi"
 	"gpuboard/collector/ps"
 )
@@ -21,8 +22,10 @@ func Command() string {
 			lines = append(lines, line)
 		}
 	}
-	text := strings.NewReplacer("@SMI", strings.Join(nvidiasmi.Args(), " "), "@LIST", strings.Join(nvidiasmi.ListArgs(), " "),
-		"@PS", strings.Join(ps.Args(), " ")).Replace(strings.Join(lines, " "))
+	args := func(list []string) string { return strings.Join(list, " ") }
+	text := strings.NewReplacer("@SMI", args(nvidiasmi.Args()), "@LIST", args(nvidiasmi.ListArgs()), "@PS", args(ps.Args()),
+		"@STATIC", args(amdsmi.StaticArgs()), "@METRIC", args(amdsmi.MetricArgs()), "@PROCESS", args(amdsmi.ProcessArgs()),
+		"@VERSION", args(amdsmi.VersionArgs()), "@ROCM", args(amdsmi.ROCmArgs())).Replace(args(lines))
 	return "exec sh -c '" + text + "'"
 }
 

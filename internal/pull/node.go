@@ -64,18 +64,21 @@ func New(t Target, dir string, o Options) (*Node, error) {
 		return nil, failed("pull:refused", "write user@host, or host as ssh knows it", fmt.Errorf("ssh: %w", err))
 	}
 	n.ssh = sshclient.Options{
-		User: user, Host: host, Port: port, Identity: o.Identity, KnownHosts: o.KnownHosts, ResolveConfig: o.ResolveConfig, Program: "ssh",
-		KeyHint: "bring a key of this account into ~/.ssh/authorized_keys there (gpuboard pull --authorize KEY.pub prints the line)",
-		WebHint: "name the port of sshd",
+		User: user, Host: host, Port: port, Identity: o.Identity, KnownHosts: o.KnownHosts,
+		ResolveConfig: o.ResolveConfig, Program: "ssh", WebHint: "name the port of sshd",
+		KeyHint: "bring a key of this account into ~/.ssh/authorized_keys there " +
+			"(gpuboard pull --authorize KEY.pub prints the line)",
 	}
 	n.collector = collector.New(collector.Options{
-		Host: t.Host, Version: o.Version, Now: n.clock, Pulled: true, Kmsg: os.DevNull, Containers: filepath.Join(dir, "none"),
+		Host: t.Host, Version: o.Version, Now: n.clock, Pulled: true, AMDSMI: "amd-smi",
+		Kmsg: os.DevNull, Containers: filepath.Join(dir, "none"),
 		Roots: hostinfo.Roots{
-			Proc: filepath.Join(dir, "proc"), Etc: filepath.Join(dir, "etc"), Sys: filepath.Join(dir, "sys"), Dev: filepath.Join(dir, "dev"),
+			Proc: filepath.Join(dir, "proc"), Etc: filepath.Join(dir, "etc"),
+			Sys: filepath.Join(dir, "sys"), Dev: filepath.Join(dir, "dev"),
 			Usage:      func(mount string) (total, used int64, err error) { return n.reply.usage(mount) },
 			Interfaces: func() ([]snapshot.Interface, error) { return nil, nil },
 		},
-		Elsewhere: &collector.Elsewhere{Ran: n.answerOf, Up: func() time.Duration { return n.reply.up[n.ran] }},
+		Elsewhere: &collector.Elsewhere{Has: n.has, Ran: n.answerOf, Up: func() time.Duration { return n.reply.up[n.ran] }},
 	})
 	return n, nil
 }
@@ -84,14 +87,32 @@ func New(t Target, dir string, o Options) (*Node, error) {
 func (n *Node) clock() time.Time { return n.at.Add(n.reply.up[n.ran] - n.reply.up[0]) }
 
 func (n *Node) answerOf(program string, args []string) *collector.Answer {
+	said := n.reply.programs
 	switch {
 	case program == "ps":
-		return n.reply.programs["ps"]
+		return said["ps"]
+	case program == "rocm-smi":
+		return said["rocm"]
+	case program == "amd-smi":
+		if static := said["static"]; said[args[0]] == nil && static != nil && static.Exit != 0 {
+			return static // after which it was not asked
+		}
+		return cmp.Or(said[args[0]], &collector.Answer{TimedOut: true})
+	case program != "nvidia-smi":
+		return nil
 	case strings.Join(args, " ") == strings.Join(nvidiasmi.ListArgs(), " "):
-		return n.reply.programs["list"]
+		return said["list"]
 	}
 	n.ran = 1
-	return n.reply.programs["smi"]
+	return said["smi"]
+}
+
+// has reports whether a program is installed. An answer about AMD's GPUs that is missing must not pass for a node
+// without a tool, on which the driver's files are enough.
+func (n *Node) has(program string) bool {
+	rocm := n.reply.programs["rocm"] != nil
+	return program == "rocm-smi" && rocm || program == "amd-smi" && !rocm && n.reply.programs["none"] == nil ||
+		program == "nvidia-smi" || program == "ps"
 }
 
 // Once reads a node and keeps nothing of it.

@@ -1,7 +1,7 @@
-# What is run on a node at every reading, by sh of any kind: it writes nothing there, and reads no arguments of programs.
+# What is run on a node at every reading, by sh of any kind: it writes nothing there, and prints no arguments of programs.
 # The lines are joined by blanks, and neither ' nor ! may stand here: the account may have another shell. What is printed:
 #   >name     a program, with its output behind | and what it said besides behind %, at last %?STATUS
-#   /path:x   a line of a file
+#   /path:x   a line of a file, or a file that exists; a directory if / stands before the colon
 #   @12.34    how long the node has been up
 #   .         the end
 PATH=$PATH:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/nvidia/bin:/usr/lib/wsl/lib:/run/current-system/sw/bin;
@@ -19,6 +19,31 @@ if ps -u "$(id -u)" -o stat= -o comm= | grep -q "^D.*nvidia-smi"; then echo ">sm
 elif command -v nvidia-smi >/dev/null; then run smi nvidia-smi @SMI; fi;
 pids="1 $(printf "%s\n" "$out" | sed -n "s/.*<pid>\([0-9]\{1,7\}\)<.*/\1/p" | sort -u | head -n 512)";
 case $out in *"<mig_device>"*) run list nvidia-smi @LIST;; esac;
+amd() {
+hung=$(ps -u "$(id -u)" -o stat= -o args= | grep "^D" | grep -v "sh -c");
+case $hung in *sys/class/drm*) exit;; esac;
+cd /; c="sys/class/drm/card*/device"; h="$c/hwmon/hwmon*"; k=sys/class/kfd/kfd; n="$k/topology/nodes/*"; all=;
+set -- $k/proc/*/vram_* $k/proc/*/queues/*/gpuid $k/proc/*/context_*/vram_* $k/proc/*/context_*/queues/*/gpuid;
+if [ $# -lt 4000 ]; then
+for d in $k/proc/ $k/proc/*/ $k/proc/*/queues/ $k/proc/*/context_*/ $k/proc/*/context_*/queues/; do
+case $d in *"*"*) ;; */queues/|*/proc/) [ -r $d ] && [ -x $d ] && echo "/$d:";; *) echo "/$d:";; esac;
+done;
+else set --; fi;
+set -- "$@" sys/module/amdgpu/version $c/uevent $c/vendor $c/*_busy_percent $c/*_link_width $c/product_name $c/unique_id
+$c/current_*_partition $c/mem_info_vram_total $c/mem_info_vram_used $c/pp_dpm_[ms]clk
+$h/power1_average $h/power1_input $h/power1_cap $h/temp[123]_label $h/temp[123]_input $h/pwm1 $h/fan1_input $h/in1_label
+$n/gpu_id $n/properties $n/mem_banks/0/properties;
+g=$($t ls -l proc/[0-9]*/fd | sed -n -e "/^proc.*:$/{s/:$/info/;h;}" -e "/ -> .dev.dri/{s/ -> .*//;s/.* //;G;s,\(.*\)\n\(.*\),\2/\1,p;}" | head -n 1024);
+{ printf "%s:\n" "$@"; printf "%s\n" "$@" | $t xargs grep -Hs ""; $t grep -Hs "^drm-" $g; } | sed "/^[^:]*[*]/d;s,^,/,";
+case $hung in *amd-smi*|*rocm-smi*) ;; *)
+if command -v amd-smi >/dev/null; then
+out=-; for a in "static @STATIC" "metric @METRIC" "process @PROCESS" "version @VERSION"; do [ -n "$out" ] && run ${a%% *} amd-smi ${a#* } && all="$all$out"; done;
+elif command -v rocm-smi >/dev/null; then run rocm rocm-smi @ROCM; all=$out;
+else echo ">none"; fi;; esac;
+pids="$pids $({ printf "%s\n" $k/proc/*/ $g | sed -n "s,.*proc/\([0-9]\{1,7\}\)/.*,\1,p";
+printf "%s\n" "$all" | tr "{," "\n\n" | sed -n "s/^[^a-zA-Z]*[pP][iI][dD][^0-9]*\([0-9]\{1,7\}\).*/\1/p"; } | sort -u | head -n 512)";
+};
+[ -d /sys/module/amdgpu ] && amd;
 up;
 command -v ps >/dev/null && run ps ps @PS;
 st=; cg=; lu=; cl=; um=; mi=/proc/1/mountinfo;
