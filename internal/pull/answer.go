@@ -122,7 +122,7 @@ func (a *answer) write(dir string) error {
 		case err != nil || strings.HasSuffix(name, "/"):
 		case name != "proc/self/ns/pid":
 			err = os.WriteFile(path, b.Bytes(), 0o600)
-			if pid, fd, ok := strings.Cut(name, "/fdinfo/"); ok && err == nil { // a file of the driver is known by its link
+			if pid, fd, ok := strings.Cut(name, "/fdinfo/"); ok && err == nil { // it counts by its link alone
 				fd = filepath.Join(dir, pid, "fd", fd)
 				_ = os.MkdirAll(filepath.Dir(fd), 0o700)
 				err = os.Symlink("/dev/dri/-", fd) // nothing follows it

@@ -23,9 +23,12 @@ func Command() string {
 		}
 	}
 	args := func(list []string) string { return strings.Join(list, " ") }
-	text := strings.NewReplacer("@SMI", args(nvidiasmi.Args()), "@LIST", args(nvidiasmi.ListArgs()), "@PS", args(ps.Args()),
-		"@STATIC", args(amdsmi.StaticArgs()), "@METRIC", args(amdsmi.MetricArgs()), "@PROCESS", args(amdsmi.ProcessArgs()),
-		"@VERSION", args(amdsmi.VersionArgs()), "@ROCM", args(amdsmi.ROCmArgs())).Replace(args(lines))
+	text := strings.NewReplacer(
+		"@SMI", args(nvidiasmi.Args()), "@LIST", args(nvidiasmi.ListArgs()), "@PS", args(ps.Args()),
+		"@STATIC", args(amdsmi.StaticArgs()), "@METRIC", args(amdsmi.MetricArgs()),
+		"@PROCESS", args(amdsmi.ProcessArgs()), "@VERSION", args(amdsmi.VersionArgs()),
+		"@ROCM", args(amdsmi.ROCmArgs()),
+	).Replace(args(lines))
 	return "exec sh -c '" + text + "'"
 }
 

@@ -78,7 +78,9 @@ func New(t Target, dir string, o Options) (*Node, error) {
 			Usage:      func(mount string) (total, used int64, err error) { return n.reply.usage(mount) },
 			Interfaces: func() ([]snapshot.Interface, error) { return nil, nil },
 		},
-		Elsewhere: &collector.Elsewhere{Has: n.has, Ran: n.answerOf, Up: func() time.Duration { return n.reply.up[n.ran] }},
+		Elsewhere: &collector.Elsewhere{
+			Has: n.has, Ran: n.answerOf, Up: func() time.Duration { return n.reply.up[n.ran] },
+		},
 	})
 	return n, nil
 }

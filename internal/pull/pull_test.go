@@ -27,6 +27,8 @@ func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case "nvidia-smi":
 		fakesmi.Main()
+	case "amd-smi", "rocm-smi":
+		fakesmi.AMDMain()
 	case "ps":
 		fakeps.Main()
 	}

@@ -4,7 +4,7 @@
 #   /path:x   a line of a file, or a file that exists; a directory if / stands before the colon
 #   @12.34    how long the node has been up
 #   .         the end
-PATH=$PATH:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/nvidia/bin:/usr/lib/wsl/lib:/run/current-system/sw/bin;
+PATH=$PATH:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/nvidia/bin:/usr/lib/wsl/lib:/opt/bin:/opt/rocm/bin:/run/current-system/sw/bin;
 unset LC_ALL; LANG=C; LC_CTYPE=C.UTF-8; LC_MESSAGES=C; TZ=UTC; export PATH LANG LC_CTYPE LC_MESSAGES TZ;
 exec 3>&1 </dev/null 2>/dev/null; t=; out=;
 command -v timeout >/dev/null && t="timeout -k 1 8";
@@ -22,7 +22,7 @@ case $out in *"<mig_device>"*) run list nvidia-smi @LIST;; esac;
 amd() {
 hung=$(ps -u "$(id -u)" -o stat= -o args= | grep "^D" | grep -v "sh -c");
 case $hung in *sys/class/drm*) exit;; esac;
-cd /; c="sys/class/drm/card*/device"; h="$c/hwmon/hwmon*"; k=sys/class/kfd/kfd; n="$k/topology/nodes/*"; all=;
+c="sys/class/drm/card*/device"; h="$c/hwmon/hwmon*"; k=sys/class/kfd/kfd; n="$k/topology/nodes/*"; all=;
 set -- $k/proc/*/vram_* $k/proc/*/queues/*/gpuid $k/proc/*/context_*/vram_* $k/proc/*/context_*/queues/*/gpuid;
 if [ $# -lt 4000 ]; then
 for d in $k/proc/ $k/proc/*/ $k/proc/*/queues/ $k/proc/*/context_*/ $k/proc/*/context_*/queues/; do
@@ -40,10 +40,10 @@ if command -v amd-smi >/dev/null; then
 out=-; for a in "static @STATIC" "metric @METRIC" "process @PROCESS" "version @VERSION"; do [ -n "$out" ] && run ${a%% *} amd-smi ${a#* } && all="$all$out"; done;
 elif command -v rocm-smi >/dev/null; then run rocm rocm-smi @ROCM; all=$out;
 else echo ">none"; fi;; esac;
-pids="$pids $({ printf "%s\n" $k/proc/*/ $g | sed -n "s,.*proc/\([0-9]\{1,7\}\)/.*,\1,p";
+pids="$pids $({ printf "%s\n" $k/proc/*/ $g | sed -n "s|.*proc/\([0-9]\{1,7\}\)/.*|\1|p";
 printf "%s\n" "$all" | tr "{," "\n\n" | sed -n "s/^[^a-zA-Z]*[pP][iI][dD][^0-9]*\([0-9]\{1,7\}\).*/\1/p"; } | sort -u | head -n 512)";
 };
-[ -d /sys/module/amdgpu ] && amd;
+cd /; [ -d sys/module/amdgpu ] && amd;
 up;
 command -v ps >/dev/null && run ps ps @PS;
 st=; cg=; lu=; cl=; um=; mi=/proc/1/mountinfo;
