@@ -2,6 +2,8 @@ package page
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"gpuboard/internal/board"
@@ -40,6 +43,47 @@ func TestBrowserFitsANarrowWindow(t *testing.T) {
 		}
 	}
 	b.Quiet("file://")
+}
+
+// TestBrowserMovesNothingOnLoad: what scripts add to a page has its place before they run, so nothing that somebody
+// reads by then moves.
+func TestBrowserMovesNothingOnLoad(t *testing.T) {
+	for name, in := range map[string]render.Input{"lab": boardtest.Lab(), "map": boardtest.Big(40)} {
+		dir := siteDir(t, in)
+		b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+		for width, height := range map[int64]int64{1440: 900, 1920: 1080, 390: 844} {
+			b.Size(width, height)
+			moved := movedOnLoad(t, b, dir)
+			if moved > 0.01 {
+				t.Errorf("the %s at %d pixels: a layout shift of %.4f", name, width, moved)
+			}
+		}
+	}
+}
+
+// movedOnLoad opens the front page in dir, whose scripts come after the page was painted, and returns the sum of its
+// layout shifts.
+func movedOnLoad(t *testing.T, b *browser.Browser, dir string) float64 {
+	t.Helper()
+	painted := make(chan struct{})
+	files := http.FileServer(http.Dir(dir))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, ".js") {
+			<-painted
+		}
+		w.Header().Set("Date", boardtest.Now.Add(14*time.Second).UTC().Format(http.TimeFormat))
+		files.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+
+	browser.Call(b, page.Navigate, page.NavigateParams{URL: server.URL + "/index.html"})
+	b.Until("the first paint", `performance.getEntriesByName("first-contentful-paint").length > 0`)
+	close(painted)
+	b.Until("that the head says whose GPUs are whose", `document.getElementById("_mine").hidden === false`)
+	b.Value(`new PerformanceObserver(list => list.getEntries().forEach(e => { window.moved = (window.moved || 0) + e.value; }))
+		.observe({type: "layout-shift", buffered: true}), setTimeout(() => { window.told = true; }, 300)`)
+	b.Until("all shifts", `window.told === true`)
+	return browser.Eval[float64](b, `window.moved || 0`)
 }
 
 // overlaps are the rows in which the word that opens a panel lies upon other
