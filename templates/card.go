@@ -7,6 +7,7 @@ type Card struct {
 	ID, Title, Href string
 	State           string // of the host
 	Old             bool   // its values are not live
+	Late            bool   // they are, but news should have come
 	SSH             string
 	Devices         string // what makes CUDA see the free GPUs
 	Owner, Note     string

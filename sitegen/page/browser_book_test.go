@@ -322,7 +322,7 @@ func TestBrowserPanelsEndWhereTheNextBookingBegins(t *testing.T) {
 }
 
 // TestBrowserKeepsWhoTheViewerIs: without a booking form, somebody says once who they are; their GPUs are then counted
-// and marked, also on the next visit.
+// and marked, also on the next visit, and the panel of a row that they have booked says how to extend that.
 func TestBrowserKeepsWhoTheViewerIs(t *testing.T) {
 	in := fleet(time.Now())
 	in.Board.Hosts[1].GPUs[1].Booking = &in.Board.Bookings[1]
@@ -341,6 +341,9 @@ func TestBrowserKeepsWhoTheViewerIs(t *testing.T) {
 		}
 		tab.Open(site + "index.html")
 	}
+	tab.Do(chromedp.Click("#b1-1 .bkp summary"))
+	tab.Until("the command that extends her booking",
+		`document.querySelector("#b1-1 .bkp code").textContent === "gpuboard extend b1:1 --for 1d --name Mira"`)
 }
 
 // manyBookings are bookings of a fleet that go on on several pages: those of day 0 are
@@ -393,7 +396,8 @@ func TestBrowserSearchesBookings(t *testing.T) {
 	expect(t, b, lanes, "1")
 	expect(t, b, `location.search`, "?q=gpu007+user07")
 	b.Value(fmt.Sprintf(typed, "RUN 19-99"))
-	expect(t, b, rows, "1") // by its comment
+	expect(t, b, rows, "1")  // by its comment
+	expect(t, b, lanes, "1") // though its bar is not in the picture
 	b.Value(fmt.Sprintf(typed, ""))
 	expect(t, b, rows, "700")
 	b.Quiet(site)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/snapshot"
@@ -24,6 +25,7 @@ func (v *view) lineOf(h *board.Host) *templates.Card {
 	}
 	c := v.card(h, d, v.ref(h), "")
 	c.Open = d == usual
+	c.Late = !c.Old && v.in.Board.GeneratedAt.Sub(h.SnapshotAt) > 2*cmp.Or(h.Interval, time.Minute)
 	if v.rowed {
 		c.Why = why
 		c.Models = strings.Trim(c.Group+" · "+wholeModels(v.words, h), " ·")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -115,6 +116,10 @@ func TestLineStaysTheSame(t *testing.T) {
 	}
 	if old := lineWith(func(h *board.Host) { h.State = board.Stale }); !strings.Contains(old, `<time class="age"`) {
 		t.Errorf("a silent host does not say since when: %s", old)
+	}
+	late := lineWith(func(h *board.Host) { h.SnapshotAt = boardtest.Now.Add(-41 * time.Second) }) // every 20 s, it should be
+	if !strings.Contains(late, `<time class="age over"`) || strings.Contains(before, `class="age`) {
+		t.Errorf("a host that is late does not say how old its data is, or one that is not does: %s", late)
 	}
 }
 

@@ -19,7 +19,14 @@ function readBookings() {
     row,
     text: findAll("th,td", row).map((cell) => cell.textContent).join(" ").toLowerCase(),
   }));
-  hosts = findAll(".wh").map((row) => ({ row, text: row.textContent.toLowerCase() }));
+  const texts = new Map(); // of the bookings of each host: not all have their bars in the picture
+  for (const { row, text } of listed) {
+    if (!row.matches(".past")) {
+      const id = "_w" + row.cells[0].textContent.trim();
+      texts.set(id, (texts.get(id) ?? "") + " " + text);
+    }
+  }
+  hosts = findAll(".wh").map((row) => ({ row, text: row.textContent.toLowerCase() + (texts.get(row.id) ?? "") }));
 }
 
 // fetchOthers adds the bookings of the other pages to the list, once.

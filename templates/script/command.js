@@ -6,13 +6,13 @@ function quote(text) {
   return /^[\w.@%+=:,/-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\\''") + "'";
 }
 
-// bookCommand is the command with these places and flags. A flag that is true has no value, and
-// one that is empty is left out.
-function bookCommand(program, places, flags) {
+// bookCommand is the command with these places and flags, or another one that knows them. A flag that is true has no
+// value, and one that is empty is left out.
+function bookCommand(program, places, flags, name = "book") {
   const typed = Object.entries(flags).filter(([, value]) => value);
   return [
     program,
-    "book",
+    name,
     ...places.map(quote),
     ...typed.map(([flag, value]) => "--" + flag + (value === true ? "" : " " + quote(value))),
   ].join(" ");

@@ -29,6 +29,8 @@ function bookingsOf(panel) {
   }));
 }
 
+// ownsBooking reports whether the viewer has booked the GPU of a panel, now or later.
+const ownsBooking = (panel) => bookingsOf(panel).some((b) => b.until > now() && isOwn(b));
 const isOwn = (booking) => isName(booking.name, wish.name);
 const isName = (text, name) => name.trim() !== "" && text.trim().toLowerCase() === name.trim().toLowerCase();
 
@@ -70,7 +72,7 @@ function useForm(panel) {
   if (!panel.querySelector(".go")) {
     addForm(panel);
   }
-  const own = bookingsOf(panel).some((b) => b.until > now() && isOwn(b));
+  const own = ownsBooking(panel);
   panel.querySelector(".go").hidden = own;
   if (own && !panel.querySelector(".standing")) {
     addOwn(panel).catch(() => {}); // the link leads to them
@@ -126,15 +128,24 @@ function composeCommand(panel, answer) {
   const exact = answer.zone && answer.zone !== root.dataset.zone;
   const textOf = (name) => (exact && wish[name].trim() && answer[name]) || wish[name].trim();
   const [command, entry] = findAll("code", panel);
-  command.textContent = bookCommand(command.textContent.split(" book ")[0], [placeOf(panel)], {
-    from: textOf("from") || panel.dataset.from,
-    [wish.until.trim() ? "until" : panel.dataset.flag]: textOf("until") || panel.dataset.until,
-    name: wish.name.trim() || bookWords.noName,
-    comment: wish.comment.trim(),
-  });
+  const [program] = command.textContent.split(/ (?:book|extend) /);
+  const name = wish.name.trim() || bookWords.noName;
+  const own = ownsBooking(panel);
+  if (own) {
+    const end = textOf("until") || proposedEnd(panel);
+    const flags = { [/^\d+\w$/.test(end) ? "for" : "until"]: end, name };
+    command.textContent = bookCommand(program, [placeOf(panel)], flags, "extend");
+  } else {
+    command.textContent = bookCommand(program, [placeOf(panel)], {
+      from: textOf("from") || panel.dataset.from,
+      [wish.until.trim() ? "until" : panel.dataset.flag]: textOf("until") || panel.dataset.until,
+      name,
+      comment: wish.comment.trim(),
+    });
+  }
   labelCopyButton(command);
   if (entry) { // it has a time of its own
-    entry.closest("p").hidden = Boolean(wish.from.trim() || wish.until.trim());
+    entry.closest("p").hidden = Boolean(own || wish.from.trim() || wish.until.trim());
   }
 }
 
