@@ -129,25 +129,24 @@ function applySearch() {
   byID("_found").textContent = typed ? fill(words.foundGPUs, result.hits, result.gpus) : "";
 }
 
-// paintHosts hides the hosts that do not match and dims the GPUs that do not. With many
-// hosts those that come first are shown at once, the others when the browser has painted
+// paintHosts hides the hosts that do not match and dims the GPUs that do not. Where many hosts
+// change, those that come first do so at once, the others when the browser has painted
 // them. What is as it should be is not touched: 8,000 changes of the page take longer than a key may.
 function paintHosts(list) {
   const later = [];
   let shown = 0;
   const painting = ++paintings;
   for (const host of list) {
-    if (host.hit && shown >= mostAtOnce) {
+    const signs = host.hit ? signsToDim(host) : [];
+    const changes = host.line.hidden === host.hit;
+    if (host.hit && (changes || signs.length > 0) && ++shown > mostAtOnce) {
       later.push(host);
       continue;
     }
-    if (host.line.hidden === host.hit) {
+    if (changes) {
       host.line.hidden = !host.hit;
     }
-    if (host.hit) {
-      shown++;
-      dimGlyphs(host);
-    }
+    signs.forEach(dim);
   }
   placeHosts();
   if (later.length > 0) {
@@ -159,14 +158,12 @@ function paintHosts(list) {
   }
 }
 
-function dimGlyphs(host) {
-  for (const sign of host.signs) {
-    const dimmed = !sign.gpus.some((gpu) => gpu.hit);
-    if (sign.dimmed !== dimmed) {
-      sign.element?.classList.toggle("off", dimmed);
-      sign.dimmed = dimmed;
-    }
-  }
+// signsToDim are the signs of a host that are to be dimmed, or not any more.
+const signsToDim = ({ signs }) => signs.filter(({ dimmed, gpus }) => dimmed === gpus.some((gpu) => gpu.hit));
+
+function dim(sign) {
+  sign.dimmed = !sign.dimmed;
+  sign.element?.classList.toggle("off", sign.dimmed);
 }
 
 // openMatches opens a few hosts that match, and closes those that an earlier search opened.

@@ -56,6 +56,7 @@ async function refresh() {
   clearTimeout(renewTimer);
   const number = ++requests;
   const fresh = await fetchPage("").catch(() => null);
+  await new Promise((later) => setTimeout(later)); // to read a large page takes as long as the browser may not paint
   if (number !== requests) {
     return; // the viewer has come back, and it was asked for once more
   }
@@ -191,12 +192,17 @@ function renewPart(old, fresh, selected) {
 // replacePart puts a new part in the place of an old one. What was fetched for it goes on, and an
 // open panel, with what somebody types there, which learns of the bookings that there are now.
 function replacePart(old, part) {
-  old.before(part);
   const fetched = old.matches(".host") && fetchedRows.get(old.id);
+  const panels = findAll(".bkp[open]", old);
+  if (!fetched && panels.length === 0) {
+    old.replaceWith(part); // an id that is there twice for a moment is looked for in the whole page the next time
+    return;
+  }
+  old.before(part);
   if (fetched) {
     move(part, fetched.rows, null);
   }
-  for (const panel of findAll(".bkp[open]", old)) {
+  for (const panel of panels) {
     const row = panel.closest(".r").id;
     const place = part.querySelector("#" + CSS.escape(row) + " .bkp");
     if (place) {

@@ -27,8 +27,7 @@ function placeHosts() {
   const subgrid = CSS.supports("grid-template-rows", "subgrid");
   for (const map of findAll(".map:not(.rowed)")) {
     const lines = findAll(":scope > .host:not([hidden])", map);
-    const columns = parseInt(getComputedStyle(map).getPropertyValue("--columns"), 10);
-    const rows = String(Math.max(1, Math.ceil(lines.length / columns)));
+    const rows = String(Math.max(1, Math.ceil(lines.length / columnsOf(map))));
     if (map.style.getPropertyValue("--rows") !== rows) {
       map.style.setProperty("--rows", rows);
     }
@@ -42,7 +41,23 @@ function placeHosts() {
     }
   }
 }
-addEventListener("resize", placeHosts);
+
+// columnsOf is how many columns the style gives to a map. To ask after a change of the page takes a calculation of its
+// styles, as often as there are maps; so the answers are kept while the window is as wide.
+const columnCounts = new Map(); // by the classes of a map
+
+function columnsOf(map) {
+  const kind = map.className;
+  if (!columnCounts.has(kind)) {
+    columnCounts.set(kind, parseInt(getComputedStyle(map).getPropertyValue("--columns"), 10));
+  }
+  return columnCounts.get(kind);
+}
+
+addEventListener("resize", () => {
+  columnCounts.clear();
+  placeHosts();
+});
 
 function placeLines(lines, rows) {
   const openBefore = new Array(rows + 1).fill(0); // how many hosts are open in the rows before each
