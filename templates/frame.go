@@ -27,8 +27,9 @@ type Frame struct {
 	Interval    int    // seconds; a page that is 2.5 times as old is late
 	Next        int    // seconds from Built until the next generation is complete; 0 on pages that do not follow it
 	Demo        bool
-	Help        bool // the site has the documentation
-	Clusters    bool // the site shows boards of other clusters
+	Help        bool   // the site has the documentation
+	Skip        string // the id that the first link of the page leads to; "" for its content
+	Clusters    bool   // the site shows boards of other clusters
 }
 
 // Slots are a site's own HTML, nil where it has none.

@@ -107,7 +107,7 @@ type SearchModel [2]any
 // A SearchHost is one host of a Search, by the id of its line.
 type SearchHost struct {
 	ID     string      `json:"id"`
-	Words  string      `json:"words"`          // title, group, state, tags
+	Words  string      `json:"words"`          // title, group, state, owner, note, tags
 	Seen   int64       `json:"seen,omitempty"` // the Unix time in seconds of its latest snapshot
 	CPU    string      `json:"cpu,omitempty"`  // its load, %
 	Memory string      `json:"ram,omitempty"`  // %
@@ -116,8 +116,8 @@ type SearchHost struct {
 
 // A SearchGPU is one GPU of a Search. On thousands of GPUs the names of fields would
 // be most of the page, so it is an array: number, state (place in
-// States), model (place in Models), users with programs, who booked it, and the
-// Unix time in seconds until which it is free. Empty values at its end are left out.
+// States), model (place in Models), users with programs, who booked it, the
+// Unix time in seconds until which it is free, and the comment of the booking. Empty values at its end are left out.
 type SearchGPU []any
 
 // A Pile is all that is free of one model.

@@ -197,7 +197,7 @@ func labHost(w Words, c *Card) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if !c.Open {
+		if !c.Open && len(c.Glyphs) > 0 {
 			templ_7745c5c3_Err = glyphs(c, c.GlyphWidth).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

@@ -93,6 +93,11 @@ func TestBrowserKeys(t *testing.T) {
 	b.Do(chromedp.KeyEvent("f", chromedp.KeyModifiers(2)))
 	expect(t, b, `location.search`, "")
 
+	// Escape closes a panel, also for who types there, and the focus stays at it.
+	b.Do(chromedp.Click("#atlas-4 .bkp summary"), chromedp.Click("#atlas-4 .bkp input"))
+	pressKeys(t, b, kb.Escape)
+	expect(t, b, `document.querySelectorAll(".bkp[open]").length + " " + document.activeElement.closest("tr").id`, "0 atlas-4")
+
 	// Single keys can be turned off, and stay off.
 	b.Value(`document.querySelector('#_tools [aria-label="Shortcuts on"]').click()`)
 	pressKeys(t, b, "ft?")

@@ -21,6 +21,7 @@ func searched() render.Input {
 		h := &in.Board.Hosts[i]
 		h.Name, h.Title, h.Group, h.Tags = []string{"europa", "juno"}[i], "", []string{"Vision", "Speech"}[i],
 			[]string{[]string{"nvlink", "loud"}[i]}
+		h.Owner, h.Note = []string{"", "linguists"}[i], []string{"no overnight jobs", ""}[i]
 		for j := range h.GPUs {
 			g := &h.GPUs[j]
 			g.State, g.Processes, g.Booking, g.FreeUntil = board.Free, nil, nil, time.Time{}
@@ -33,6 +34,8 @@ func searched() render.Input {
 			}
 		}
 	}
+	in.Board.Hosts[0].GPUs[5].Booking = boardtest.Booked("europa", []int{5}, "mira", boardtest.Now, boardtest.At(1, 0, 0), "camera ready")
+	in.Board.Hosts[1].GPUs[6].IdleSince = boardtest.Now.Add(-19 * time.Hour)
 	in.Board.Hosts[1].GPUs[0].MemoryTotal = new(int64(24 << 10))
 	boardtest.Finish(in.Board)
 	return in
@@ -69,6 +72,10 @@ func TestBrowserSearch(t *testing.T) {
 		"vision":         europa,
 		"vision tomas":   "",
 		"nvlink mira 5":  of("europa", 5),
+		"linguists":      juno,
+		"overnight busy": of("europa", 4, 5, 6, 7),
+		"camera":         of("europa", 5),
+		"allocated":      of("juno", 6),
 		"nothing-of-all": "",
 	} {
 		b.Do(chromedp.Navigate("file://" + dir + "/index.html"))

@@ -65,6 +65,7 @@ func (v *view) indexPage(cards []*templates.Card) *templates.IndexPage {
 			p.States = append(p.States, templates.StateCount{State: string(s), Count: n})
 		}
 	}
+	p.Skip = firstFree(cards)
 	p.Supply = v.supply()
 	p.FreeNow = v.freeNow(b.FreeNow)
 	if len(p.FreeNow) > maxCards {
@@ -77,6 +78,22 @@ func (v *view) indexPage(cards []*templates.Card) *templates.IndexPage {
 	v.silent(p, cards)
 	v.holders(p)
 	return p
+}
+
+// firstFree is the id of the first row that is free, or of the line of its host where there are no rows; "" for none.
+func firstFree(cards []*templates.Card) string {
+	for _, c := range cards {
+		if c.Units.Free == "" {
+			continue
+		}
+		for i := range c.Rows {
+			if c.Rows[i].State == string(board.Free) {
+				return c.Rows[i].ID
+			}
+		}
+		return c.ID
+	}
+	return ""
 }
 
 // countOf says what GPUs and slices have in common, such as "2 GPUs, 1 MIG slice lost"; "" for none.

@@ -25,7 +25,7 @@ func (v *view) lineOf(h *board.Host) *templates.Card {
 	}
 	c := v.card(h, d, v.ref(h), "")
 	c.Open = d == usual
-	c.Late = !c.Old && v.in.Board.GeneratedAt.Sub(h.SnapshotAt) > 2*cmp.Or(h.Interval, time.Minute)
+	c.Late = !v.rowed && !c.Old && v.in.Board.GeneratedAt.Sub(h.SnapshotAt) > 2*cmp.Or(h.Interval, time.Minute)
 	if v.rowed {
 		c.Why = why
 		c.Models = strings.Trim(c.Group+" · "+wholeModels(v.words, h), " ·")
@@ -190,7 +190,7 @@ func (v *view) search(cards []*templates.Card) templates.Search {
 	}
 	for i := range v.in.Board.Hosts {
 		h := &v.in.Board.Hosts[i]
-		words := append([]string{h.Group, string(h.State)}, h.Tags...)
+		words := append([]string{h.Group, string(h.State), h.Owner, h.Note}, h.Tags...)
 		if title := title(h); title != h.Name {
 			words = append(words, title)
 		}
@@ -223,9 +223,9 @@ func (v *view) search(cards []*templates.Card) templates.Search {
 }
 
 func (v *view) searchGPU(g *board.GPU, state, model int) templates.SearchGPU {
-	values := templates.SearchGPU{g.Label(), state, model, v.users(g), "", int64(0)}
+	values := templates.SearchGPU{g.Label(), state, model, v.users(g), "", int64(0), ""}
 	if g.Booking != nil {
-		values[4] = render.Clean(g.Booking.Name)
+		values[4], values[6] = render.Clean(g.Booking.Name), snapshot.Text(g.Booking.Comment, barComment)
 	}
 	if !g.FreeUntil.IsZero() {
 		values[5] = g.FreeUntil.Unix()
@@ -256,7 +256,7 @@ func (v *view) users(g *board.GPU) string {
 		}
 	}
 	if g.IdleFor(v.in.Board.GeneratedAt) > 0 {
-		words = append(words, v.words.T("search.idle"))
+		words = append(words, v.words.T("search.idle"), v.words.T("search.allocated"))
 	}
 	return strings.Join(words, " ")
 }

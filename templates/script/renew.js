@@ -193,8 +193,7 @@ function renewPart(old, fresh, selected) {
 // open panel, with what somebody types there, which learns of the bookings that there are now.
 function replacePart(old, part) {
   const fetched = old.matches(".host") && fetchedRows.get(old.id);
-  const panels = findAll(".bkp[open]", old);
-  if (!fetched && panels.length === 0) {
+  if (!fetched && !old.querySelector(".bkp[open]")) {
     old.replaceWith(part); // an id that is there twice for a moment is looked for in the whole page the next time
     return;
   }
@@ -202,7 +201,7 @@ function replacePart(old, part) {
   if (fetched) {
     move(part, fetched.rows, null);
   }
-  for (const panel of panels) {
+  for (const panel of findAll(".bkp[open]", old)) {
     const row = panel.closest(".r").id;
     const place = part.querySelector("#" + CSS.escape(row) + " .bkp");
     if (place) {

@@ -53,7 +53,7 @@ function signOf(hostID, index) {
 }
 
 // readGPU reads an array of which empty values at the end are left out.
-function readGPU([index, stateIndex, modelIndex, users = "", booker = "", freeUntil = 0], hostText, models) {
+function readGPU([index, stateIndex, modelIndex, users = "", booker = "", freeUntil = 0, comment = ""], hostText, models) {
   const [model, gib] = models[modelIndex];
   const state = stateNames[stateIndex];
   return {
@@ -63,7 +63,7 @@ function readGPU([index, stateIndex, modelIndex, users = "", booker = "", freeUn
     users,
     booker,
     freeFor: freeUntil ? 1000 * freeUntil - builtAt() : Infinity,
-    text: hostText + " " + (model + " " + users + " " + booker).toLowerCase() + " " + state,
+    text: hostText + " " + [model, users, booker, comment].join(" ").toLowerCase() + " " + state,
   };
 }
 
