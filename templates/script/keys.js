@@ -40,26 +40,22 @@ function showHelp(shown) {
   updateAges();
 }
 
-// closePanel closes what is open below a row: where the focus is, or else the one that comes first.
-function closePanel(focused) {
-  const panel = focused.closest?.("td details[open]") ?? document.querySelector("td details[open]");
-  if (!panel) {
-    return false;
-  }
-  panel.open = false;
-  panel.querySelector("summary").focus();
-  return true;
-}
-
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && !event.isComposing && event.target !== searchField && closePanel(event.target)) {
-    return;
-  }
-  if (!isShortcut(event)) {
-    if (event.key === "Escape" && event.target === searchField) {
+  if (event.key === "Escape") {
+    if (event.target === searchField) {
       searchFor("");
       searchField.blur();
+      return;
     }
+    // What is open below a row: where the focus is, or else the one that comes first.
+    const panel = event.target.closest("td details[open]") ?? document.querySelector("td details[open]");
+    if (panel) {
+      panel.open = false;
+      panel.querySelector("summary").focus();
+      return;
+    }
+  }
+  if (!isShortcut(event)) {
     return;
   }
   switch (event.key) {

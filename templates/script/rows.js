@@ -44,18 +44,14 @@ function placeHosts() {
 
 // columnsOf is how many columns the style gives to a map. To ask after a change of the page takes a calculation of its
 // styles, as often as there are maps; so the answers are kept while the window is as wide.
-const columnCounts = new Map(); // by the classes of a map
+let columnCounts = {}; // by the classes of a map
 
 function columnsOf(map) {
-  const kind = map.className;
-  if (!columnCounts.has(kind)) {
-    columnCounts.set(kind, parseInt(getComputedStyle(map).getPropertyValue("--columns"), 10));
-  }
-  return columnCounts.get(kind);
+  return columnCounts[map.className] ??= Number(getComputedStyle(map).getPropertyValue("--columns"));
 }
 
 addEventListener("resize", () => {
-  columnCounts.clear();
+  columnCounts = {};
   placeHosts();
 });
 

@@ -63,7 +63,7 @@ function readGPU([index, stateIndex, modelIndex, users = "", booker = "", freeUn
     users,
     booker,
     freeFor: freeUntil ? 1000 * freeUntil - builtAt() : Infinity,
-    text: hostText + " " + [model, users, booker, comment].join(" ").toLowerCase() + " " + state,
+    text: [hostText, model, users, booker, comment, state].join(" ").toLowerCase(),
   };
 }
 
