@@ -163,7 +163,7 @@ const signsToDim = ({ signs }) => signs.filter(({ dimmed, gpus }) => dimmed === 
 
 function dim(sign) {
   sign.dimmed = !sign.dimmed;
-  sign.element?.classList.toggle("off", sign.dimmed);
+  sign.element?.classList.toggle("off");
 }
 
 // openMatches opens a few hosts that match, and closes those that an earlier search opened.
