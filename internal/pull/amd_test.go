@@ -254,6 +254,9 @@ func TestNothingTakenAwayFrees(t *testing.T) {
 			}
 		}
 		for part := range parts {
+			if strings.HasPrefix(part, "/proc/") && !strings.Contains(part, "/fdinfo/") {
+				continue // who owns a process, and not that it is there
+			}
 			if s := readOf(t, without(out, part)); strings.Contains(rowsOf(s), "free") {
 				t.Errorf("%s, %s: without %s: %s", c.shell, c.tool, part, rowsOf(s))
 			}

@@ -264,6 +264,9 @@ func TestParse(t *testing.T) {
 	if p := a.programs["smi"]; string(p.Stdout) != "<a>\n" || p.Exit != 9 || p.TimedOut || strings.TrimSpace(string(p.Stderr)) != "careful?0" {
 		t.Errorf("%+v", p)
 	}
+	if cut, err := parse([]byte(strings.Replace(good, "%?9\n", "", 1))); err != nil || !cut.programs["smi"].TimedOut {
+		t.Errorf("%v: a program without its status counts as one that ended well", err)
+	}
 	if a.files["proc/1/cgroup"].String() != "a:b\n" || a.up[1]-a.up[0] != time.Second {
 		t.Errorf("%+v", a)
 	}
