@@ -67,7 +67,7 @@ var rooms = map[string][]string{
 	"sitegen/render": {"internal/board", "internal/events", "internal/history", "internal/snapshot", "templates"},
 	"internal/serve": {"internal/atomicfile", "internal/board", "internal/booking", "sitegen/data", "sitegen/page",
 		"sitegen/render"},
-	"internal/pull": {"collector", "collector/hostinfo", "collector/nvidiasmi", "collector/ps", "internal/atomicfile",
+	"internal/pull": {"collector", "collector/amdsmi", "collector/hostinfo", "collector/nvidiasmi", "collector/ps", "internal/atomicfile",
 		"internal/snapshot", "internal/spool", "internal/sshclient", "publisher"},
 	"internal/node": {"collector", "internal/atomicfile", "internal/board", "internal/config", "internal/failure",
 		"internal/inventory", "internal/shell", "internal/snapshot", "internal/spool", "publisher"},
