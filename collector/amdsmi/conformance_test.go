@@ -1,7 +1,9 @@
 package amdsmi
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -9,6 +11,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
+	"gpuboard/sitegen"
 )
 
 // capture returns a real capture beside the checkout, which does not belong to the project: without it there is
@@ -38,10 +45,11 @@ func rocmOfCSV(table string) string {
 	return string(text)
 }
 
-// row is what is known of a GPU, one number after the other: name, UUID, bus; total, used; utilization of chip and memory;
-// temperature; power and its limit; fan; lanes; clocks.
-func row(r Reading, i int) string {
-	g := r.GPUs[i]
+func row(r Reading, i int) string { return rowOf(&r.GPUs[i]) }
+
+// rowOf is what is known of a GPU, one number after the other: name, UUID, bus; total, used; utilization of chip and
+// memory; temperature; power and its limit; fan; lanes; clocks.
+func rowOf(g *snapshot.GPU) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s; %s; %s;", g.Name, g.UUID, g.PCIBusID)
 	whole := func(p *int) {
@@ -74,6 +82,41 @@ func row(r Reading, i int) string {
 	whole(g.ClockSM)
 	whole(g.ClockMemory)
 	return b.String()
+}
+
+// published are the GPUs of a reading as board.json has them: the snapshot in a drop, and a generation of it.
+func published(t *testing.T, r Reading) []snapshot.GPU {
+	t.Helper()
+	dir, now := t.TempDir(), time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	s := snapshotOf(r)
+	s.Host, s.Seq, s.BootID, s.CollectedAt = "amd01", 1, "00000000-0000-4000-8000-000000000001", snapshot.TimeOf(now)
+	sent, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: s.Host, BootID: s.BootID, Snapshot: s})
+	drop := filepath.Join(dir, "data/drop/amd01")
+	if err := errors.Join(err, os.MkdirAll(drop, 0o755),
+		os.WriteFile(filepath.Join(drop, "latest.json.gz"), sent, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+
+	g, err := sitegen.New(sitegen.Options{
+		Data: dir + "/data", Site: dir + "/site", State: dir + "/state", NoHelp: true,
+		Inventory: func(context.Context, time.Time, inventory.Known) inventory.Inventory {
+			return inventory.Inventory{Hosts: []inventory.Host{{Name: "amd01"}}, AsOf: now}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Generate(t.Context(), now.Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(dir + "/site/api/v1/board.json")
+	var doc struct {
+		Hosts []struct{ GPUs []snapshot.GPU }
+	}
+	if err := errors.Join(err, json.Unmarshal(text, &doc)); err != nil || len(doc.Hosts) != 1 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return doc.Hosts[0].GPUs
 }
 
 // TestCaptures holds every capture of AMD's against what a person has read in it.
@@ -117,9 +160,13 @@ func TestCaptures(t *testing.T) {
 			t.Errorf("%s: %d GPUs, driver %q", c.file, len(r.GPUs), r.Tool.Driver)
 			continue
 		}
+		onBoard := published(t, r)
 		for i, want := range c.rows {
 			if got := row(r, i); got != want {
 				t.Errorf("%s:\n%s, want\n%s", c.file, got, want)
+			}
+			if got := rowOf(&onBoard[i]); got != want && !c.integrated || onBoard[i].Vendor != snapshot.AMD {
+				t.Errorf("%s: board.json has\n%s, want\n%s", c.file, got, want)
 			}
 			if g := r.GPUs[i]; g.ProcessesUnknown == "" || r.Complete || g.MemoryShared != c.integrated {
 				t.Errorf("%s: a tool alone: processes %q, complete %v, shared %v", c.file, g.ProcessesUnknown, r.Complete, g.MemoryShared)
