@@ -307,3 +307,27 @@ func firstProcess(t *testing.T, root string) string {
 	}
 	return list[0].Name()
 }
+
+// TestAMDThatHangs: neither a tool nor a file of a driver that hangs is read again, and no GPU is free by that. A process
+// of both vendors' lists is read once.
+func TestAMDThatHangs(t *testing.T) {
+	root, _ := amdRoot(t, 1)
+	usual := os.Getenv("PATH")
+	for hangs, want := range map[string]string{
+		"D    python3 /opt/rocm/bin/amd-smi static": "0:busy 1:unknown", "S    amd-smi": "0:busy 1:free", "D    grep x sys/class/drm/card0": "",
+	} {
+		dir := t.TempDir()
+		write(t, dir+"/ps", "#!/bin/sh\ncase $* in *args=*) echo '"+hangs+"';; *) exec /bin/ps \"$@\";; esac\n", 0o755)
+		t.Setenv("PATH", dir+":"+usual)
+		out := runBelow(t, "sh", root)
+		if want == "" {
+			if _, err := parse([]byte(out)); err == nil || strings.Contains(out, "/sys/") {
+				t.Errorf("%s: the node was read", hangs)
+			}
+			continue
+		}
+		if s := readOf(t, out); rowsOf(s) != want || strings.Count(out, "\n/proc/1/status:Name:") != 1 {
+			t.Errorf("%s: %s, want %s", hangs, rowsOf(s), want)
+		}
+	}
+}

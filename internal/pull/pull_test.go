@@ -304,6 +304,7 @@ func TestParse(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("@1\n>smi\n|x\n%?0\n@2\n/proc/1/stat:x\n/proc/self/ns/pid:pid:[1]\n."))
+	f.Add([]byte("@1\n@2\n/sys/class/kfd/kfd/proc/:\n/sys/class/kfd/kfd/proc/4001/queues/:\n/proc/7/fdinfo/3:drm-driver: amdgpu\n."))
 	f.Fuzz(func(t *testing.T, out []byte) {
 		a, err := parse(out)
 		if err != nil {

@@ -33,22 +33,29 @@ set -- "$@" sys/module/amdgpu/version $c/uevent $c/vendor $c/*_busy_percent $c/*
 $c/current_*_partition $c/mem_info_vram_total $c/mem_info_vram_used $c/pp_dpm_[ms]clk
 $h/power1_average $h/power1_input $h/power1_cap $h/temp[123]_label $h/temp[123]_input $h/pwm1 $h/fan1_input $h/in1_label
 $n/gpu_id $n/properties $n/mem_banks/0/properties;
-g=$($t ls -l proc/[0-9]*/fd | sed -n -e "/^proc.*:$/{s/:$/info/;h;}" -e "/ -> .dev.dri/{s/ -> .*//;s/.* //;G;s,\(.*\)\n\(.*\),\2/\1,p;}" | head -n 1024);
-{ printf "%s:\n" "$@"; printf "%s\n" "$@" | $t xargs grep -Hs ""; $t grep -Hs "^drm-" $g; } | sed "/^[^:]*[*]/d;s,^,/,";
+g=$($t ls -l proc/[0-9]*/fd | sed -n -e "/^proc.*:$/{s/:$/info/;h;}"
+-e "/ -> .dev.dri/{s/ -> .*//;s/.* //;G;s,\(.*\)\n\(.*\),\2/\1,p;}" | head -n 1024);
+{ printf "%s:\n" "$@"; printf "%s\n" "$@" | LC_ALL=C $t xargs grep -Hs ""; LC_ALL=C $t grep -Hs "^drm-" $g; } |
+sed "/^[^:]*[*]/d;s,^,/,";
 case $hung in *amd-smi*|*rocm-smi*) ;; *)
 if command -v amd-smi >/dev/null; then
-out=-; for a in "static @STATIC" "metric @METRIC" "process @PROCESS" "version @VERSION"; do [ -n "$out" ] && run ${a%% *} amd-smi ${a#* } && all="$all$out"; done;
+out=-;
+for a in "static @STATIC" "metric @METRIC" "process @PROCESS" "version @VERSION"; do
+[ -n "$out" ] && run ${a%% *} amd-smi ${a#* } && all="$all$out";
+done;
 elif command -v rocm-smi >/dev/null; then run rocm rocm-smi @ROCM; all=$out;
 else echo ">none"; fi;; esac;
-pids="$pids $({ printf "%s\n" $k/proc/*/ $g | sed -n "s|.*proc/\([0-9]\{1,7\}\)/.*|\1|p";
-printf "%s\n" "$all" | tr "{," "\n\n" | sed -n "s/^[^a-zA-Z]*[pP][iI][dD][^0-9]*\([0-9]\{1,7\}\).*/\1/p"; } | sort -u | head -n 512)";
+pids=$({ printf "%s\n" $pids; printf "%s\n" $k/proc/*/ $g | sed -n "s|.*proc/\([0-9]\{1,7\}\)/.*|\1|p";
+printf "%s\n" "$all" | tr "{," "\n\n" | sed -n "s/^[^a-zA-Z]*[pP][iI][dD][^0-9]*\([0-9]\{1,7\}\).*/\1/p"; } |
+sort -u | head -n 512);
 };
 cd /; [ -d sys/module/amdgpu ] && amd;
 up;
 command -v ps >/dev/null && run ps ps @PS;
 st=; cg=; lu=; cl=; um=; mi=/proc/1/mountinfo;
 for p in $pids; do
-st="$st /proc/$p/status"; cg="$cg /proc/$p/cgroup"; lu="$lu /proc/$p/loginuid"; cl="$cl /proc/$p/cmdline"; um="$um /proc/$p/stat /proc/$p/uid_map";
+st="$st /proc/$p/status"; cg="$cg /proc/$p/cgroup"; lu="$lu /proc/$p/loginuid"; cl="$cl /proc/$p/cmdline";
+um="$um /proc/$p/stat /proc/$p/uid_map";
 [ -d /proc/$p ] || case $(kill -0 $p 2>&1) in *[Nn]"o such"*) ;; *) echo "/proc/$p/alive:";; esac;
 done;
 for f in $(grep -lsE "[0-9a-f]{64}|/lxc" $cg); do mi="$mi ${f%cgroup}mountinfo"; done;
