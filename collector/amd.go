@@ -145,7 +145,8 @@ func (c *Collector) askAMD(ctx context.Context, s *snapshot.Snapshot, key string
 	}
 	if failed == "" && ctx.Err() == nil && (!a.Said || exit != 0 && name == "amd-smi") {
 		code, words, fatal := amdsmi.Explain(exit, string(notes)+a.Notes)
-		report(s, code, "%s did not tell of the GPUs (exit status %d); the driver's files are read: %s", name, exit, words)
+		report(s, code, "%s did not tell of the GPUs (exit status %d); the driver's files are read: %s", name, exit,
+			words)
 		if fatal {
 			failed = name + " failed"
 		}
@@ -178,8 +179,9 @@ func (c *Collector) amdAccess(s *snapshot.Snapshot) {
 			}
 		}
 		s.Errors = slices.DeleteFunc(s.Errors, func(p snapshot.Problem) bool { return p.Code == "amd:permission" })
-		report(s, "amd:permission", "this account may not open %s, which belongs to the group %s: add the account to it "+
-			"(`usermod -aG %s ACCOUNT`), and start the collector again", device, group, group)
+		report(s, "amd:permission",
+			"this account may not open %s, which belongs to the group %s: add the account to it "+
+				"(`usermod -aG %s ACCOUNT`), and start the collector again", device, group, group)
 		return
 	}
 }

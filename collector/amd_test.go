@@ -27,7 +27,8 @@ type amdNode struct {
 func newAMDNode(t *testing.T) amdNode {
 	t.Helper()
 	dir := t.TempDir()
-	n := amdNode{roots: hostinfo.Roots{Sys: dir + "/sys", Dev: dir + "/dev", Proc: "/proc"}, answers: dir + "/answers", log: dir + "/log"}
+	n := amdNode{roots: hostinfo.Roots{Sys: dir + "/sys", Dev: dir + "/dev", Proc: "/proc"}, answers: dir + "/answers",
+		log: dir + "/log"}
 	write := func(path, text string) {
 		t.Helper()
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -55,11 +56,14 @@ func newAMDNode(t *testing.T) amdNode {
 	write(process+"queues/0/gpuid", "101")
 	write(n.roots.Sys+"/module/amdgpu/version", "6.16.6")
 	write(n.roots.Dev+"/kfd", "")
-	write(n.answers+"/static", `[{"gpu":0,"asic":{"market_name":"AMD Instinct MI210"},"bus":{"bdf":"0000:03:00.0"},"limit":{"socket_power":{"value":300,"unit":"W"}}},
+	write(
+		n.answers+
+			"/static", `[{"gpu":0,"asic":{"market_name":"AMD Instinct MI210"},"bus":{"bdf":"0000:03:00.0"},"limit":{"socket_power":{"value":300,"unit":"W"}}},
 		{"gpu":1,"asic":{"market_name":"AMD Instinct MI210"},"bus":{"bdf":"0000:43:00.0"}}]`)
 	write(n.answers+"/metric", `WARNING: [1]
 		[{"gpu":0,"power":{"socket_power":{"value":182,"unit":"W"}},"mem_usage":{"used_vram":{"value":2010,"unit":"MB"}}},{"gpu":1,"power":{"socket_power":{"value":41,"unit":"W"}}}]`)
-	write(n.answers+"/process", `[{"gpu":0,"process_list":[{"process_info":"No running processes detected"}]},{"gpu":1,"process_list":[{"process_info":"No running processes detected"}]}]`)
+	write(n.answers+"/process",
+		`[{"gpu":0,"process_list":[{"process_info":"No running processes detected"}]},{"gpu":1,"process_list":[{"process_info":"No running processes detected"}]}]`)
 	write(n.answers+"/version", `[{"tool":"AMDSMI Tool","version":"24.6.3+9578815"}]`)
 	write(n.answers+"/rocm", `ERROR: GPU[2]: no data
 		{"card0":{"PCI Bus":"0000:03:00.0","Average Graphics Package Power (W)":"182.0","Card series":"Instinct MI210"},"card1":{"PCI Bus":"0000:43:00.0"},
@@ -94,21 +98,26 @@ func TestAMD(t *testing.T) {
 		program, tool, driver string
 		power                 float64
 		starts                int
-	}{{amd, "amd-smi 24.6.3+9578815", "6.16.6", 182, 4}, {rocm, "rocm-smi ", "6.7.0", 182, 1}, {"", "sysfs ", "6.16.6", 0, 0}, {"not-there", "sysfs ", "6.16.6", 0, 0}} {
+	}{{amd, "amd-smi 24.6.3+9578815", "6.16.6", 182, 4}, {rocm, "rocm-smi ", "6.7.0", 182, 1}, {"", "sysfs ", "6.16.6",
+		0, 0}, {"not-there", "sysfs ", "6.16.6", 0, 0}} {
 		before := n.starts()
 		collector := patient(Options{Host: "amd01", PS: "/bin/ps", AMDSMI: c.program, Roots: n.roots})
 		s := collect(t, collector)
-		if len(s.GPUs) != 2 || len(s.Errors) != 0 || !s.GPUsComplete || rows(s) != "0:busy 1:free" || len(s.Tools) != 1 {
+		if len(s.GPUs) != 2 || len(s.Errors) != 0 || !s.GPUsComplete || rows(s) != "0:busy 1:free" ||
+			len(s.Tools) != 1 {
 			t.Fatalf("%s: %s, %s, complete %v", c.tool, problems(s), rows(s), s.GPUsComplete)
 		}
-		if tool := s.Tools[0]; tool.Name+" "+tool.Version != c.tool || tool.Driver != c.driver || tool.Vendor != snapshot.AMD {
+		if tool := s.Tools[0]; tool.Name+" "+tool.Version != c.tool || tool.Driver != c.driver ||
+			tool.Vendor != snapshot.AMD {
 			t.Errorf("%s: %+v", c.tool, tool)
 		}
 		g := s.GPUs[0]
-		if g.UUID != "GPU-18f68e602b8a7901" || g.PCIBusID != "00000000:03:00.0" || *g.MemoryTotal != 65520 || c.power != 0 && *g.PowerDraw != c.power {
+		if g.UUID != "GPU-18f68e602b8a7901" || g.PCIBusID != "00000000:03:00.0" || *g.MemoryTotal != 65520 ||
+			c.power != 0 && *g.PowerDraw != c.power {
 			t.Errorf("%s: %+v", c.tool, g)
 		}
-		if p := s.Processes; len(p) != 1 || p[0].PID != os.Getpid() || p[0].GPU != 0 || p[0].GPUUUID != g.UUID || p[0].UID == nil || *p[0].UsedMemory != 2000 {
+		if p := s.Processes; len(p) != 1 || p[0].PID != os.Getpid() || p[0].GPU != 0 || p[0].GPUUUID != g.UUID ||
+			p[0].UID == nil || *p[0].UsedMemory != 2000 {
 			t.Errorf("%s: %+v", c.tool, p)
 		}
 		if got := n.starts() - before; got != c.starts {
@@ -127,7 +136,8 @@ func TestNoAMD(t *testing.T) {
 	n := newAMDNode(t)
 	n.roots.Sys = t.TempDir()
 	t.Setenv("PATH", filepath.Dir(fake(t, "amd-smi")))
-	if s := collect(t, patient(Options{AMDSMI: "amd-smi", Roots: n.roots})); n.starts() != 0 || problems(s) != "smi:missing" || s.GPUs != nil || s.Tools != nil {
+	if s := collect(t, patient(Options{AMDSMI: "amd-smi", Roots: n.roots})); n.starts() != 0 ||
+		problems(s) != "smi:missing" || s.GPUs != nil || s.Tools != nil {
 		t.Errorf("%d starts, %s", n.starts(), problems(s))
 	}
 	s := collect(t, patient(Options{Host: "amd01", AMDSMI: fake(t, "amd-smi"), Roots: n.roots}))
@@ -142,12 +152,14 @@ func TestAMDBehindNVIDIA(t *testing.T) {
 	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "idle-8x-a100-550.xml"))
 	c := patient(Options{Host: "amd01", NvidiaSMI: fake(t, "nvidia-smi"), PS: "/bin/ps", Roots: n.roots})
 	s := collect(t, c)
-	if len(s.GPUs) != 10 || s.GPUs[8].Index != 8 || s.GPUs[8].Vendor != snapshot.AMD || s.GPUs[7].Vendor != "" || s.Processes[0].GPU != 8 || !s.GPUsComplete {
+	if len(s.GPUs) != 10 || s.GPUs[8].Index != 8 || s.GPUs[8].Vendor != snapshot.AMD || s.GPUs[7].Vendor != "" ||
+		s.Processes[0].GPU != 8 || !s.GPUsComplete {
 		t.Fatalf("%s, %+v", problems(s), s.GPUs)
 	}
 	t.Setenv("GPUBOARD_FAKE_SMI", "")
 	t.Setenv("GPUBOARD_FAKE_SMI_EXIT", "9")
-	if s := collect(t, c); len(s.GPUs) != 2 || s.GPUs[0].Index != 8 || s.GPUsComplete || !has(s, "smi:driver-not-loaded") {
+	if s := collect(t, c); len(s.GPUs) != 2 || s.GPUs[0].Index != 8 || s.GPUsComplete ||
+		!has(s, "smi:driver-not-loaded") {
 		t.Errorf("%s, %+v", problems(s), s.GPUs)
 	}
 }
@@ -164,7 +176,8 @@ func TestAMDFails(t *testing.T) {
 		code string
 		rows string
 	}{
-		"ends with an error": {func(amdNode) { t.Setenv("GPUBOARD_FAKE_AMD_EXIT", "1") }, "amd:failed", "0:busy 1:unknown"},
+		"ends with an error": {func(amdNode) { t.Setenv("GPUBOARD_FAKE_AMD_EXIT", "1") }, "amd:failed",
+			"0:busy 1:unknown"},
 		"writes no JSON": {func(n amdNode) {
 			for _, name := range []string{"static", "metric", "process"} {
 				write(n, name, "ERROR: GPU[0]")
@@ -173,7 +186,8 @@ func TestAMDFails(t *testing.T) {
 		"hangs": {func(amdNode) { t.Setenv("GPUBOARD_FAKE_AMD_HANG", "1") }, "amd:timeout", "0:busy 1:unknown"},
 		"refuses": {func(n amdNode) {
 			t.Setenv("GPUBOARD_FAKE_AMD_EXIT", "1")
-			t.Setenv("GPUBOARD_FAKE_AMD_STDERR", "RuntimeError: WARNING: User is missing the following required groups: render")
+			t.Setenv("GPUBOARD_FAKE_AMD_STDERR",
+				"RuntimeError: WARNING: User is missing the following required groups: render")
 		}, "amd:permission", "0:busy 1:free"},
 		"is too old": {func(n amdNode) {
 			t.Setenv("GPUBOARD_FAKE_AMD_EXIT", "2")
@@ -204,7 +218,9 @@ func TestAMDPermission(t *testing.T) {
 	c := patient(Options{Host: "amd01", PS: "/bin/ps", AMDSMI: fake(t, "amd-smi"), Roots: n.roots})
 	c.amd.mayOpen = func(string) bool { return false }
 	s := collect(t, c)
-	if problems(s) != "amd:permission" || !strings.Contains(s.Errors[0].Message, n.roots.Dev+"/kfd, which belongs to the group ") || rows(s) != "0:busy 1:free" {
+	if problems(s) != "amd:permission" ||
+		!strings.Contains(s.Errors[0].Message, n.roots.Dev+"/kfd, which belongs to the group ") ||
+		rows(s) != "0:busy 1:free" {
 		t.Errorf("%+v, %s", s.Errors, rows(s))
 	}
 	if err := os.RemoveAll(n.roots.Sys + "/class/kfd/kfd/proc"); err != nil {
@@ -220,12 +236,17 @@ func TestAMDHung(t *testing.T) {
 	n := newAMDNode(t)
 	state := filepath.Join(t.TempDir(), "nvidia-smi.json")
 	_, started, _ := ProcStat("/proc", os.Getpid())
-	if err := writeHung(filepath.Join(filepath.Dir(state), "amd-smi.json"), hungProcess{PID: os.Getpid(), Started: started, BootID: bootID("/proc"), Since: "x"}); err != nil {
+	if err := writeHung(filepath.Join(filepath.Dir(state), "amd-smi.json"),
+		hungProcess{PID: os.Getpid(), Started: started, BootID: bootID("/proc"), Since: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "idle-8x-a100-550.xml"))
-	s := collect(t, patient(Options{Host: "amd01", NvidiaSMI: fake(t, "nvidia-smi"), PS: "/bin/ps", AMDSMI: fake(t, "amd-smi"), Roots: n.roots, StateFile: state}))
-	if problems(s) != "gpu:hung" || n.starts() != 0 || len(s.GPUs) != 10 || !strings.HasSuffix(rows(s), "7:free 8:busy 9:unknown") || s.GPUsComplete {
+	s := collect(t,
+		patient(
+			Options{Host: "amd01", NvidiaSMI: fake(t, "nvidia-smi"), PS: "/bin/ps", AMDSMI: fake(t, "amd-smi"),
+				Roots: n.roots, StateFile: state}))
+	if problems(s) != "gpu:hung" || n.starts() != 0 || len(s.GPUs) != 10 ||
+		!strings.HasSuffix(rows(s), "7:free 8:busy 9:unknown") || s.GPUsComplete {
 		t.Errorf("%s, %d starts, %s", problems(s), n.starts(), rows(s))
 	}
 }

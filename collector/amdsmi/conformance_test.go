@@ -133,8 +133,10 @@ func TestCaptures(t *testing.T) {
 		// Bytes: 17163091968 of 2^20 are 16368, 11615076352 are 11077.
 		{"gpustack-rocmsmi-rx7800xt-rocm624.json", "", rocm, false,
 			[]string{"Radeon RX 7700 XT / 7800 XT; GPU-5c88007d760374f3; ; 16368 11077 100 - 45 53W - - - - - -"}},
-		{"marimo-issue9237-rocmsmi-rx7900xt.json", "", rocm, false, []string{"Radeon RX 7900 XT; ; ; 20464 26 0 - - - - - - - - -"}},
-		{"marimo-issue9237-rocmsmi-rx7900xt.csv", "", csv, false, []string{"Radeon RX 7900 XT; ; ; 20464 26 0 - - - - - - - - -"}},
+		{"marimo-issue9237-rocmsmi-rx7900xt.json", "", rocm, false,
+			[]string{"Radeon RX 7900 XT; ; ; 20464 26 0 - - - - - - - - -"}},
+		{"marimo-issue9237-rocmsmi-rx7900xt.csv", "", csv, false,
+			[]string{"Radeon RX 7900 XT; ; ; 20464 26 0 - - - - - - - - -"}},
 		{"slurmmonitor-rocmsmi-radeonvii.csv", "", csv, false,
 			[]string{"Radeon Pro VII/Radeon Instinct MI50 32GB; GPU-2490210172fc1a88; ; 16368 10 0 0 33 19W - - - - - -"}},
 		{"slurmmonitor-rocmsmi-1.4.1-2x-mi210.csv", "", csv, false, []string{
@@ -152,7 +154,8 @@ func TestCaptures(t *testing.T) {
 			"Instinct MI100; GPU-04edfb117a17a07d; 00000000:a3:00.0; 32752 6 0 0 55 44W 290W - - - 300 1200",
 			"Instinct MI100; GPU-d4a9ec48d03d261d; 00000000:c3:00.0; 32752 6 0 0 54 43W 290W - - - 300 1200",
 			"Instinct MI100; GPU-1b9dd972253c3736; 00000000:e3:00.0; 32752 6 0 0 51 39W 290W - - - 300 1200"}},
-		{"dme-amdsmi-static-mi210.json", "", static, false, []string{"AMD Instinct MI210; ; ; 65520 - - - - - 300W - - 16 - -"}},
+		{"dme-amdsmi-static-mi210.json", "", static, false,
+			[]string{"AMD Instinct MI210; ; ; 65520 - - - - - 300W - - 16 - -"}},
 	} {
 		a := c.parse(capture(t, c.file))
 		r := readWith(tree(), tree(), a, Options{Integrated: c.integrated})
@@ -169,7 +172,8 @@ func TestCaptures(t *testing.T) {
 				t.Errorf("%s: board.json has\n%s, want\n%s", c.file, got, want)
 			}
 			if g := r.GPUs[i]; g.ProcessesUnknown == "" || r.Complete || g.MemoryShared != c.integrated {
-				t.Errorf("%s: a tool alone: processes %q, complete %v, shared %v", c.file, g.ProcessesUnknown, r.Complete, g.MemoryShared)
+				t.Errorf("%s: a tool alone: processes %q, complete %v, shared %v", c.file, g.ProcessesUnknown,
+					r.Complete, g.MemoryShared)
 			}
 		}
 		if c.integrated {
@@ -216,7 +220,8 @@ func TestOtherCaptures(t *testing.T) {
 		fmt.Fprintf(&text, "%s%s: %s\n", dir, name, strings.Join(sys[name], `\n`))
 	}
 	r := readTree(tree(text.String()), tree())
-	if len(r.GPUs) != 1 || row(r, 0) != "AMD GPU 687F; GPU-0123456789abcdef; 00000000:09:00.0; 8176 1421 4 - - - - - 16 16 852 167" {
+	if len(r.GPUs) != 1 ||
+		row(r, 0) != "AMD GPU 687F; GPU-0123456789abcdef; 00000000:09:00.0; 8176 1421 4 - - - - - 16 16 852 167" {
 		t.Errorf("the kernel's files: %+v", r.GPUs)
 	}
 	if r.GPUs[0].ProcessesUnknown != "the list of KFD cannot be read" {
@@ -228,9 +233,12 @@ func TestOtherCaptures(t *testing.T) {
 	if r := readTree(with, tree(proc)); used(r) != "0:31:G:2" {
 		t.Errorf("fdinfo: %s", used(r))
 	}
-	for _, name := range []string{"amdsmi-issue130-monitor-mi300x-rocm640.txt", "amdsmi-issue130-process-mi300x-rocm640.txt",
-		"amdsmi-issue130-monitor-process-mi300x-rocm640.txt", "amdsmi-pr110-table-radeon8050s.txt", "amdsmi-table-2x-r9700-rocm720.txt",
-		"rocmblog-amdsmi-process-8x-mi300x.csv", "rocmblog-amdsmi-monitor-8x-mi300x.txt", "rocsmi-issue60-showpids.txt"} {
+	for _, name := range []string{"amdsmi-issue130-monitor-mi300x-rocm640.txt",
+		"amdsmi-issue130-process-mi300x-rocm640.txt",
+		"amdsmi-issue130-monitor-process-mi300x-rocm640.txt", "amdsmi-pr110-table-radeon8050s.txt",
+		"amdsmi-table-2x-r9700-rocm720.txt",
+		"rocmblog-amdsmi-process-8x-mi300x.csv", "rocmblog-amdsmi-monitor-8x-mi300x.txt",
+		"rocsmi-issue60-showpids.txt"} {
 		out := []byte(capture(t, name))
 		if a, b := ParseSMI(out, out, out, out), ParseROCm(out); a.Said || b.Said {
 			t.Errorf("%s is no JSON, and told of GPUs", name)

@@ -12,13 +12,15 @@ func TestKernelAlone(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	g := r.GPUs[0]
-	if g.UUID != "GPU-7a24b5d2e8f1c906" || g.PCIBusID != "00000000:03:00.0" || g.Name != "Radeon AI PRO R9700" || g.Index != 0 || g.Vendor != "amd" {
+	if g.UUID != "GPU-7a24b5d2e8f1c906" || g.PCIBusID != "00000000:03:00.0" || g.Name != "Radeon AI PRO R9700" ||
+		g.Index != 0 || g.Vendor != "amd" {
 		t.Errorf("identity: %+v", g)
 	}
 	if r.GPUs[1].UUID != "GPU-00000000000000b2" || r.GPUs[1].PCIBusID != "00000000:43:00.0" || r.GPUs[1].Index != 1 {
 		t.Errorf("identity of the second: %+v", r.GPUs[1])
 	}
-	if *g.UtilizationGPU != 3 || *g.UtilizationMemory != 1 || *g.Temperature != 41 || *g.PowerDraw != 21 || *g.PowerLimit != 300 ||
+	if *g.UtilizationGPU != 3 || *g.UtilizationMemory != 1 || *g.Temperature != 41 || *g.PowerDraw != 21 ||
+		*g.PowerLimit != 300 ||
 		*g.Fan != 20 || *g.PCIeWidth != 16 || *g.PCIeWidthMax != 16 || *g.ClockSM != 2300 || *g.ClockMemory != 96 ||
 		*g.MemoryTotal != 32624 || *g.MemoryUsed != 20062 || g.UtilizationEncoder != nil {
 		t.Errorf("readings: %+v", g)
@@ -41,11 +43,13 @@ func TestWhoUses(t *testing.T) {
 		812/fd/1 -> /dev/null
 	`
 	lists := func(pid string) Answer {
-		return ParseSMI(nil, nil, nil, []byte(`[{"gpu":0,"process_list":[{"process_info":{"name":"/usr/bin/python3.12","pid":`+pid+`,
+		return ParseSMI(nil, nil, nil,
+			[]byte(`[{"gpu":0,"process_list":[{"process_info":{"name":"/usr/bin/python3.12","pid":`+pid+`,
 			"memory_usage":{"vram_mem":{"value":21008920000,"unit":"B"}}}}]},{"gpu":1,"process_list":[{"process_info":{"name":"N/A","pid":`+pid+`,
 			"memory_usage":{"vram_mem":{"value":21008920000,"unit":"B"}}}}]}]`))
 	}
-	none := ParseSMI(nil, nil, nil, []byte(`[{"gpu":0,"process_list":[{"process_info":"No running processes detected"}]},{"gpu":1,
+	none := ParseSMI(nil, nil, nil,
+		[]byte(`[{"gpu":0,"process_list":[{"process_info":"No running processes detected"}]},{"gpu":1,
 		"process_list":[{"process_info":"No running processes detected"}]}]`))
 	both := map[int]int64{idA: 21008920000, idB: 0}
 	for _, c := range []struct {
@@ -62,16 +66,21 @@ func TestWhoUses(t *testing.T) {
 		{"a display", idle, display, Answer{}, "1:812:G:200", "|"},
 		{"a display that the tool lists under both", idle, display, lists("812"), "1:812:G:200", "|"},
 		{"one that holds nothing", idle + kfdProcess(4001, 0, map[int]int64{idA: 0, idB: 0}), "", Answer{}, "", "|"},
-		{"a queue alone, as of a chip that has the memory of its processor", idle + kfdProcess(4001, idB, map[int]int64{idA: 0, idB: 0}), "",
+		{"a queue alone, as of a chip that has the memory of its processor",
+			idle + kfdProcess(4001, idB, map[int]int64{idA: 0, idB: 0}), "",
 			Answer{}, "1:4001:C:?", "|"},
 		{"a further context", idle + kfdProcess(4001, 0, map[int]int64{idA: 0, idB: 0}) +
 			"class/kfd/kfd/proc/4001/context_1/vram_4711: 3145728\n", "", Answer{}, "1:4001:C:3", "|"},
-		{"a process that may use one GPU", idle + kfdProcess(4001, idB, map[int]int64{idB: 3 << 20}), "", Answer{}, "1:4001:C:3", "|"},
-		{"without its queues", idle + "class/kfd/kfd/proc/4001/vram_4711: 3145728\nclass/kfd/kfd/proc/4001/vram_51110: 0\n", "", Answer{},
+		{"a process that may use one GPU", idle + kfdProcess(4001, idB, map[int]int64{idB: 3 << 20}), "", Answer{},
+			"1:4001:C:3", "|"},
+		{"without its queues",
+			idle + "class/kfd/kfd/proc/4001/vram_4711: 3145728\nclass/kfd/kfd/proc/4001/vram_51110: 0\n", "", Answer{},
 			"1:4001:C:3", "what a process holds cannot be read|"},
-		{"more memory than there is", idle + kfdProcess(4001, 0, map[int]int64{idB: 1 << 62}), "", Answer{}, "1:4001:C:16777216",
+		{"more memory than there is", idle + kfdProcess(4001, 0, map[int]int64{idB: 1 << 62}), "", Answer{},
+			"1:4001:C:16777216",
 			"the list of KFD cannot be read|the list of KFD cannot be read"},
-		{"memory that is no number", idle + kfdProcess(4001, 0, both) + "class/kfd/kfd/proc/4001/vram_51110: x\n", "", Answer{}, "",
+		{"memory that is no number", idle + kfdProcess(4001, 0, both) + "class/kfd/kfd/proc/4001/vram_51110: x\n", "",
+			Answer{}, "",
 			"the list of KFD cannot be read|the list of KFD cannot be read"},
 	} {
 		r := readWith(tree(c.sys), tree(c.proc), c.tool, Options{})
@@ -95,10 +104,13 @@ func TestHiddenMemory(t *testing.T) {
 func TestWithoutKFD(t *testing.T) {
 	sys := without(tree(twoCards(21037355008, idleBytes)), "class/kfd")
 	process := func(pid, memory string) string {
-		return `{"process_info":{"name":"N/A","pid":` + pid + `,"memory_usage":{"vram_mem":{"value":` + memory + `,"unit":"B"}}}}`
+		return `{"process_info":{"name":"N/A","pid":` + pid + `,"memory_usage":{"vram_mem":{"value":` + memory +
+			`,"unit":"B"}}}}`
 	}
-	a := ParseSMI(nil, nil, nil, []byte(`[{"gpu":0,"process_list":[`+process("4001", "56000")+`,`+process("4002", "21008920000")+`,`+
-		process("4003", "0")+`]},{"gpu":1,"process_list":[`+process("4001", "56000")+`,`+process("4003", "60000")+`]}]`))
+	a := ParseSMI(nil, nil, nil,
+		[]byte(`[{"gpu":0,"process_list":[`+process("4001", "56000")+`,`+process("4002", "21008920000")+`,`+
+			process("4003", "0")+`]},{"gpu":1,"process_list":[`+process("4001", "56000")+`,`+process("4003", "60000")+
+			`]}]`))
 	r := readWith(sys, tree(), a, Options{})
 	if used(r) != "0:4002:C:20035" || unknowns(r) != "the list of KFD cannot be read|the list of KFD cannot be read" {
 		t.Errorf("%s, unknown %s", used(r), unknowns(r))
@@ -124,7 +136,8 @@ func TestIntegrated(t *testing.T) {
 	if len(r.GPUs) != 1 || used(r) != "4:812:G:10" {
 		t.Fatalf("asked for: %+v", r)
 	}
-	if g := r.GPUs[0]; !g.MemoryShared || g.MemoryTotal != nil || g.MemoryUsed != nil || g.Name != "AMD GPU 164E" || g.UUID != "" || *g.UtilizationGPU != 2 {
+	if g := r.GPUs[0]; !g.MemoryShared || g.MemoryTotal != nil || g.MemoryUsed != nil || g.Name != "AMD GPU 164E" ||
+		g.UUID != "" || *g.UtilizationGPU != 2 {
 		t.Errorf("asked for: %+v", g)
 	}
 }
@@ -137,7 +150,8 @@ func TestPartitions(t *testing.T) {
 	var metric string
 	for i := range 8 {
 		text += kfdNode(i+2, 0xc, i, 100+i, 24<<30)
-		metric += `{"gpu":` + string(rune('0'+i)) + `,"bus":{"bdf":"0000:0C:00.` + string(rune('0'+i)) + `"},"power":{"socket_power":{"value":140,"unit":"W"}}},`
+		metric += `{"gpu":` + string(rune('0'+i)) + `,"bus":{"bdf":"0000:0C:00.` + string(rune('0'+i)) +
+			`"},"power":{"socket_power":{"value":140,"unit":"W"}}},`
 	}
 	text += kfdProcess(4001, 103, map[int]int64{100: 0, 103: 21 << 30})
 	a := ParseSMI(nil, nil, []byte("["+metric[:len(metric)-1]+"]"), nil)
@@ -147,8 +161,10 @@ func TestPartitions(t *testing.T) {
 			t.Fatalf("%d GPUs, complete %v, %s", len(r.GPUs), r.Complete, unknowns(r))
 		}
 		g := r.GPUs[0]
-		if g.MIGMode != "enabled" || len(g.MIGDevices) != 8 || g.MIGDevices[7].Profile != "CPX NPS4" || *g.MIGDevices[3].GPUInstanceID != 3 ||
-			*g.MIGDevices[3].MemoryUsed != 21<<10 || *g.MIGDevices[4].MemoryUsed != 0 || *g.MIGDevices[4].MemoryTotal != 24<<10 {
+		if g.MIGMode != "enabled" || len(g.MIGDevices) != 8 || g.MIGDevices[7].Profile != "CPX NPS4" ||
+			*g.MIGDevices[3].GPUInstanceID != 3 ||
+			*g.MIGDevices[3].MemoryUsed != 21<<10 || *g.MIGDevices[4].MemoryUsed != 0 ||
+			*g.MIGDevices[4].MemoryTotal != 24<<10 {
 			t.Errorf("partitions: %+v", g)
 		}
 		if used(r) != "0:4001:C:21504" || *r.Processes[0].GPUInstanceID != 3 {

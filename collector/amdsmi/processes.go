@@ -113,7 +113,8 @@ func (k *Kernel) readClients(proc fs.FS) {
 		k.unseen = k.unseen || errors.Is(err, fs.ErrPermission)
 		seen := map[string]bool{}
 		for _, f := range files[:min(len(files), maxFDs)] {
-			if to, err := fs.ReadLink(proc, e.Name()+"/fd/"+f.Name()); err != nil || !strings.HasPrefix(to, "/dev/dri/") {
+			if to, err := fs.ReadLink(proc, e.Name()+"/fd/"+f.Name()); err != nil ||
+				!strings.HasPrefix(to, "/dev/dri/") {
 				continue
 			}
 			info := read(proc, e.Name()+"/fdinfo/"+f.Name())

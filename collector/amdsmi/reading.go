@@ -65,7 +65,8 @@ func Read(k *Kernel, a *Answer, opts Options) Reading {
 	}
 	for _, c := range cards {
 		g := c.gpu()
-		r.Tool.Driver = cmp.Or(r.Tool.Driver, shaped("version", c.fields.first("driver/version", "driver/driver_version")))
+		r.Tool.Driver = cmp.Or(r.Tool.Driver,
+			shaped("version", c.fields.first("driver/version", "driver/driver_version")))
 		if c.isIntegrated(g.Name) {
 			if !opts.Integrated {
 				r.Integrated = true
@@ -147,7 +148,8 @@ func (c *card) absorb(t *card) {
 }
 
 func memoryTotal() []string {
-	return []string{"mem_usage/total_vram", "VRAM Total Memory (B)", "mem_info_vram_total", "vram/size", "vram/vram_size_mb"}
+	return []string{"mem_usage/total_vram", "VRAM Total Memory (B)", "mem_info_vram_total", "vram/size",
+		"vram/vram_size_mb"}
 }
 
 // gpu returns the card without its processes.
@@ -161,7 +163,8 @@ func (c *card) gpu() snapshot.GPU {
 	}
 	if total := c.fields.number(1, maxMemory, false, memoryTotal()...); total != nil {
 		g.MemoryTotal = new(int64(*total))
-		used := c.fields.number(0, *total, true, "mem_usage/used_vram", "VRAM Total Used Memory (B)", "mem_info_vram_used")
+		used := c.fields.number(0, *total, true, "mem_usage/used_vram", "VRAM Total Used Memory (B)",
+			"mem_info_vram_used")
 		if used != nil {
 			g.MemoryUsed, g.MemoryFree = new(int64(*used)), new(int64(*total)-int64(*used))
 		}
@@ -180,7 +183,8 @@ func (c *card) partitions(g *snapshot.GPU) {
 	if n < 2 {
 		return
 	}
-	compute := c.fields.first("partition/accelerator_partition", "partition/compute_partition", "current_compute_partition")
+	compute := c.fields.first("partition/accelerator_partition", "partition/compute_partition",
+		"current_compute_partition")
 	memory := c.fields.first("partition/memory_partition", "current_memory_partition")
 	profile := cmp.Or(shaped("profile", strings.TrimSpace(compute+" "+memory)), shaped("profile", compute))
 	g.MIGMode = "enabled"
@@ -195,7 +199,8 @@ func (c *card) partitions(g *snapshot.GPU) {
 
 // name returns the name for buyers: "Radeon RX 7800 XT" of "Navi 32 [Radeon RX 7800 XT]".
 func (c *card) name() string {
-	for _, path := range []string{"asic/market_name", "board/product_name", "Card Series", "Card series", "Device Name", "product_name"} {
+	for _, path := range []string{"asic/market_name", "board/product_name", "Card Series", "Card series", "Device Name",
+		"product_name"} {
 		s := c.fields[path]
 		if _, inner, ok := strings.Cut(s, "["); ok {
 			s, _, _ = strings.Cut(inner, "]")
@@ -212,14 +217,16 @@ func (c *card) name() string {
 
 // ofProcessor matches names of the graphics of processors.
 var ofProcessor = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\b(Raphael|Rembrandt|Phoenix|Renoir|Cezanne|Picasso|Raven|Lucienne|Barcelo|Mendocino|` +
-		`Granite Ridge|Strix|Hawk Point|Krackan|Radeon (Vega )?Graphics|[6789][0-9]0M|80[456]0S)\b`)
+	return regexp.MustCompile(
+		`(?i)\b(Raphael|Rembrandt|Phoenix|Renoir|Cezanne|Picasso|Raven|Lucienne|Barcelo|Mendocino|` +
+			`Granite Ridge|Strix|Hawk Point|Krackan|Radeon (Vega )?Graphics|[6789][0-9]0M|80[456]0S)\b`)
 })
 
 // isIntegrated reports whether this is the graphics of a processor, which shares the node's memory.
 func (c *card) isIntegrated(name string) bool {
 	kind := c.fields["vram/type"]
-	return c.integrated || smallMemory(c.fields) || strings.HasPrefix(kind, "DDR") || strings.HasPrefix(kind, "LPDDR") ||
+	return c.integrated || smallMemory(c.fields) || strings.HasPrefix(kind, "DDR") ||
+		strings.HasPrefix(kind, "LPDDR") ||
 		ofProcessor().MatchString(name)
 }
 
@@ -267,7 +274,8 @@ func (c *card) processes(k *Kernel, a *Answer, g *snapshot.GPU) (list []snapshot
 	}
 	for _, pid := range slices.Sorted(maps.Keys(k.clients)) {
 		if memory, ok := k.clients[pid][c.bus]; ok && k.processes[pid] == nil {
-			list = append(list, snapshot.Process{PID: pid, Type: snapshot.Graphics, Program: names[pid], UsedMemory: &memory})
+			list = append(list,
+				snapshot.Process{PID: pid, Type: snapshot.Graphics, Program: names[pid], UsedMemory: &memory})
 		}
 	}
 	if !k.allProcesses {
@@ -285,7 +293,9 @@ func (c *card) claimed(k *Kernel, a *Answer) (list []snapshot.Process) {
 	for _, x := range c.claims {
 		known := k.processes[x.pid] != nil || k.clients[x.pid] != nil
 		if !known && x.memory != nil && a.times[x.pid] == 1 {
-			list = append(list, snapshot.Process{PID: x.pid, Type: snapshot.Compute, Program: x.name, UsedMemory: new(int64(*x.memory))})
+			list = append(list,
+				snapshot.Process{PID: x.pid, Type: snapshot.Compute, Program: x.name,
+					UsedMemory: new(int64(*x.memory))})
 		}
 	}
 	return list

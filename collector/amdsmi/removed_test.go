@@ -45,7 +45,8 @@ func states(t testing.TB, r Reading) (list []board.State) {
 // TestStates: a busy card is never free, one that nobody uses is, and without KFD none is.
 func TestStates(t *testing.T) {
 	busy := twoCards(21037355008, idleBytes) + kfdProcess(4001, idA, map[int]int64{idA: 21008920000, idB: 0})
-	partitions := driverLoaded + noProcesses + sysCard(1, 3, "0123456789abcdef", 3<<30) + kfdNode(1, 3, 0, idA, 12<<30) +
+	partitions := driverLoaded + noProcesses + sysCard(1, 3, "0123456789abcdef", 3<<30) +
+		kfdNode(1, 3, 0, idA, 12<<30) +
 		kfdNode(2, 3, 1, idB, 12<<30) + kfdProcess(4001, idB, map[int]int64{idB: 3 << 30})
 	for _, c := range []struct {
 		name string
@@ -55,9 +56,13 @@ func TestStates(t *testing.T) {
 		{"idle", readTree(tree(twoCards(idleBytes, idleBytes)), tree()), "[free free]"},
 		{"idle with 283 MiB", readTree(tree(twoCards(283<<20, idleBytes)), tree()), "[free free]"},
 		{"busy", readTree(tree(busy), tree()), "[busy free]"},
-		{"without KFD", readTree(without(tree(twoCards(idleBytes, idleBytes)), "class/kfd"), tree()), "[unknown unknown]"},
-		{"KFD without its processes", readTree(without(tree(twoCards(idleBytes, idleBytes)), "class/kfd/kfd/proc"), tree()), "[unknown unknown]"},
-		{"a tool that failed", readWith(tree(twoCards(idleBytes, idleBytes)), tree(), Answer{}, Options{Failed: "amd-smi failed"}), "[unknown unknown]"},
+		{"without KFD", readTree(without(tree(twoCards(idleBytes, idleBytes)), "class/kfd"), tree()),
+			"[unknown unknown]"},
+		{"KFD without its processes",
+			readTree(without(tree(twoCards(idleBytes, idleBytes)), "class/kfd/kfd/proc"), tree()), "[unknown unknown]"},
+		{"a tool that failed",
+			readWith(tree(twoCards(idleBytes, idleBytes)), tree(), Answer{}, Options{Failed: "amd-smi failed"}),
+			"[unknown unknown]"},
 		{"partitions", readTree(tree(partitions), tree()), "[free busy]"},
 	} {
 		if got := fmt.Sprint(states(t, c.r)); got != c.want {
@@ -128,9 +133,11 @@ func FuzzRead(f *testing.F) {
 	for _, out := range shapes() {
 		f.Add([]byte(out[0]), []byte(out[1]), []byte(out[2]), "class/kfd/kfd/proc/4002/vram_51110", "1048576")
 	}
-	f.Add([]byte(`{"card0":{"Card series":"[x","VRAM Total Memory (B)":"-1"},"system":{"PID7":"a, 1, 5"}}`), []byte("[[[[{"), []byte(`{"gpu":{}}`),
+	f.Add([]byte(`{"card0":{"Card series":"[x","VRAM Total Memory (B)":"-1"},"system":{"PID7":"a, 1, 5"}}`),
+		[]byte("[[[[{"), []byte(`{"gpu":{}}`),
 		"class/drm/card2/device/uevent", "DRIVER=amdgpu\nPCI_SLOT_NAME=x")
-	f.Add([]byte(`[{"gpu":0,"bus":{"bdf":"43:00.0"}}]`), []byte(nil), []byte(nil), "class/kfd/kfd/proc/4001/vram_4711", "99999999999999999")
+	f.Add([]byte(`[{"gpu":0,"bus":{"bdf":"43:00.0"}}]`), []byte(nil), []byte(nil), "class/kfd/kfd/proc/4001/vram_4711",
+		"99999999999999999")
 	f.Fuzz(func(t *testing.T, static, metric, process []byte, path, text string) {
 		sys := tree(twoCards(21037355008, idleBytes), kfdProcess(4001, idA, map[int]int64{idA: 21008920000}))
 		if fs.ValidPath(path) && path != "." {
@@ -153,7 +160,8 @@ func FuzzRead(f *testing.F) {
 					t.Fatalf("changed by its check:\n%s\n%s", before, after)
 				}
 				first := slices.IndexFunc(r.GPUs, func(g snapshot.GPU) bool { return g.PCIBusID == "00000000:03:00.0" })
-				if list := states(t, r); !strings.HasPrefix(path, "class") && first >= 0 && len(list) == len(r.GPUs) && list[first] == board.Free {
+				if list := states(t, r); !strings.HasPrefix(path, "class") && first >= 0 && len(list) == len(r.GPUs) &&
+					list[first] == board.Free {
 					t.Fatalf("a card with a process is free: %+v", r)
 				}
 			}

@@ -103,7 +103,8 @@ func property(lines, name string) string {
 func readCard(sys fs.FS, dir, event string) *card {
 	c := &card{fields: fields{}, bus: address(property(event, "PCI_SLOT_NAME="))}
 	c.fields.add("pci id", property(event, "PCI_ID="))
-	for _, name := range []string{"gpu_busy_percent", "mem_busy_percent", "current_link_width", "max_link_width", "product_name",
+	for _, name := range []string{"gpu_busy_percent", "mem_busy_percent", "current_link_width", "max_link_width",
+		"product_name",
 		"unique_id", "current_compute_partition", "current_memory_partition"} {
 		c.fields.add(name, read(sys, path.Join(dir, name)))
 	}
@@ -166,7 +167,8 @@ func (k *Kernel) readNodes(sys fs.FS) {
 		domain, _ := strconv.ParseUint(property(text, "domain "), 10, 32)
 		// Bus and device. The function, and the highest bits, are the partition.
 		slot := slotOf(snapshot.BusID(fmt.Sprintf("%04x:%02x:%02x.0", domain, location>>8&0xff, location>>3&0x1f)))
-		bank, _ := strconv.ParseInt(property(read(sys, path.Join(dir, e.Name(), "mem_banks/0/properties")), "size_in_bytes "), 10, 64)
+		bank, _ := strconv.ParseInt(
+			property(read(sys, path.Join(dir, e.Name(), "mem_banks/0/properties")), "size_in_bytes "), 10, 64)
 		for _, c := range k.cards {
 			if slotOf(c.bus) == slot && len(c.nodes) < snapshot.MaxMIGDevices {
 				c.nodes = append(c.nodes, node{gpuID: id, bank: min(max(0, bank)>>20, maxMemory)})

@@ -57,7 +57,8 @@ func ParseSMI(version, static, metric, process []byte) Answer {
 		a.Notes += string(out[:min(len(out), maxNotes)])
 	}
 	for _, document := range documents(version) {
-		objects(document, "version", 0, func(record map[string]any) { a.Tool.Version = shaped("version", text(record["version"])) })
+		objects(document, "version", 0,
+			func(record map[string]any) { a.Tool.Version = shaped("version", text(record["version"])) })
 	}
 	a.finish()
 	return a
@@ -165,7 +166,8 @@ var cardKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`
 // ParseROCm parses the output of rocm-smi --json: an object of cards, and system beside them. Errors stand in the
 // same output.
 func ParseROCm(out []byte) Answer {
-	a := Answer{Tool: snapshot.Tool{Vendor: snapshot.AMD, Name: "rocm-smi"}, Notes: string(out[:min(len(out), maxNotes)])}
+	a := Answer{Tool: snapshot.Tool{Vendor: snapshot.AMD, Name: "rocm-smi"},
+		Notes: string(out[:min(len(out), maxNotes)])}
 	for _, document := range documents(out) {
 		cards, _ := document.(map[string]any)
 		for key, v := range cards {

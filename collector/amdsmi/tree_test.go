@@ -17,7 +17,8 @@ func tree(parts ...string) fstest.MapFS {
 		for line := range strings.Lines(part) {
 			line = strings.TrimSpace(line)
 			if path, text, ok := strings.Cut(line, ": "); ok {
-				fsys[path] = &fstest.MapFile{Data: []byte(strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(text) + "\n"), Mode: 0o444}
+				fsys[path] = &fstest.MapFile{Data: []byte(
+					strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(text) + "\n"), Mode: 0o444}
 			} else if path, to, ok := strings.Cut(line, " -> "); ok {
 				fsys[path] = &fstest.MapFile{Data: []byte(to), Mode: fs.ModeSymlink | 0o777}
 			} else if path, ok := strings.CutSuffix(line, "/"); ok {
@@ -88,7 +89,8 @@ const (
 func twoCards(usedA, usedB int64) string {
 	return driverLoaded + "class/drm/card0/device/uevent: DRIVER=ast\n" + noProcesses +
 		sysCard(1, 0x43, "00000000000000b2", usedB) + sysCard(2, 3, "7a24b5d2e8f1c906", usedA) +
-		"class/kfd/kfd/topology/nodes/0/gpu_id: 0\n" + kfdNode(1, 3, 0, idA, 34208743424) + kfdNode(2, 0x43, 0, idB, 34208743424)
+		"class/kfd/kfd/topology/nodes/0/gpu_id: 0\n" + kfdNode(1, 3, 0, idA, 34208743424) +
+		kfdNode(2, 0x43, 0, idB, 34208743424)
 }
 
 const idleBytes = 28311552 // 27 MiB
@@ -104,7 +106,8 @@ func readWith(sys, proc fs.FS, a Answer, opts Options) Reading {
 // without is a tree without the files below a path.
 func without(fsys fstest.MapFS, path string) fstest.MapFS {
 	less := maps.Clone(fsys)
-	maps.DeleteFunc(less, func(name string, _ *fstest.MapFile) bool { return name == path || strings.HasPrefix(name, path+"/") })
+	maps.DeleteFunc(less,
+		func(name string, _ *fstest.MapFile) bool { return name == path || strings.HasPrefix(name, path+"/") })
 	return less
 }
 
@@ -130,7 +133,9 @@ func unknowns(r Reading) string {
 }
 
 func snapshotOf(r Reading) *snapshot.Snapshot {
-	s := &snapshot.Snapshot{Schema: snapshot.Schema, Host: "amd01", BootID: "b", Seq: 1, GPUs: r.GPUs, GPUsComplete: r.Complete,
-		Processes: append([]snapshot.Process{}, r.Processes...), Tools: []snapshot.Tool{r.Tool}, Errors: []snapshot.Problem{}}
+	s := &snapshot.Snapshot{Schema: snapshot.Schema, Host: "amd01", BootID: "b", Seq: 1, GPUs: r.GPUs,
+		GPUsComplete: r.Complete,
+		Processes:    append([]snapshot.Process{}, r.Processes...), Tools: []snapshot.Tool{r.Tool},
+		Errors: []snapshot.Problem{}}
 	return s
 }

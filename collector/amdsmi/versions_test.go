@@ -42,16 +42,18 @@ func shapes() map[string][3]string {
 	)
 	array := func(s string) string { return "[" + strings.Replace(s, "~", ",", 1) + "]" }
 	several := func(s string) string {
-		return "WARNING: [amd-smi] User is missing groups {render}\n[" + strings.Replace(s, "~", "]\nNote: [1 of 2]\n[", 1) + "]\nEnd [of\n"
+		return "WARNING: [amd-smi] User is missing groups {render}\n[" +
+			strings.Replace(s, "~", "]\nNote: [1 of 2]\n[", 1) + "]\nEnd [of\n"
 	}
 	data := func(s string) string { return `{"gpu_data":` + array(s) + `}` }
 	return map[string][3]string{
-		"6.0":        {static60, metric60, process60},
-		"6.3":        {array(static), array(metric), array(process)},
-		"6.4.2":      {several(static), several(metric), several(process)},
-		"7 (26)":     {data(static), data(metric), array(process)},
-		"7.14 (27)":  {"\n" + data(static) + "\n", data(metric) + "\nwarning: }\n", data(process)},
-		"other keys": {strings.Replace(array(static), `"socket_power":{"value":290,"unit":"W"}`, `"ppt0":{"socket_power_limit":{"value":290,"unit":"W"}}`, 2), array(metric), array(process)},
+		"6.0":       {static60, metric60, process60},
+		"6.3":       {array(static), array(metric), array(process)},
+		"6.4.2":     {several(static), several(metric), several(process)},
+		"7 (26)":    {data(static), data(metric), array(process)},
+		"7.14 (27)": {"\n" + data(static) + "\n", data(metric) + "\nwarning: }\n", data(process)},
+		"other keys": {strings.Replace(array(static), `"socket_power":{"value":290,"unit":"W"}`,
+			`"ppt0":{"socket_power_limit":{"value":290,"unit":"W"}}`, 2), array(metric), array(process)},
 	}
 }
 
@@ -62,20 +64,25 @@ func TestVersionsSideBySide(t *testing.T) {
 		kfdProcess(4001, idA, map[int]int64{idA: 21008920000, idB: 0})
 	first := ""
 	for name, out := range shapes() {
-		a := ParseSMI([]byte(`[{"tool":"AMDSMI Tool","version":"26.2.1+fc0010cf6a","rocm_version":"7.2.0"}]`), []byte(out[0]), []byte(out[1]), []byte(out[2]))
+		a := ParseSMI([]byte(`[{"tool":"AMDSMI Tool","version":"26.2.1+fc0010cf6a","rocm_version":"7.2.0"}]`),
+			[]byte(out[0]), []byte(out[1]), []byte(out[2]))
 		r := readWith(tree(nodes), tree(), a, Options{})
 		r.Tool.Driver = "" // amd-smi and the kernel may differ
 		if len(r.GPUs) != 2 || !r.Complete || r.Tool.Version != "26.2.1+fc0010cf6a" || r.Tool.Name != "amd-smi" {
 			t.Fatalf("%s: %+v", name, r)
 		}
 		g, h := r.GPUs[0], r.GPUs[1]
-		if g.UUID != "GPU-18f68e602b8a790f" || g.PCIBusID != "00000000:03:00.0" || g.Name != "AMD Instinct MI210" || *g.UtilizationGPU != 97 ||
-			*g.UtilizationMemory != 41 || *g.PowerDraw != 182 || *g.PowerLimit != 290 || *g.ClockSM != 1613 || *g.ClockMemory != 1600 ||
-			*g.Temperature != 49 || *g.PCIeWidth != 16 || *g.PCIeWidthMax != 16 || g.Fan != nil || *g.MemoryTotal != 65520 ||
+		if g.UUID != "GPU-18f68e602b8a790f" || g.PCIBusID != "00000000:03:00.0" || g.Name != "AMD Instinct MI210" ||
+			*g.UtilizationGPU != 97 ||
+			*g.UtilizationMemory != 41 || *g.PowerDraw != 182 || *g.PowerLimit != 290 || *g.ClockSM != 1613 ||
+			*g.ClockMemory != 1600 ||
+			*g.Temperature != 49 || *g.PCIeWidth != 16 || *g.PCIeWidthMax != 16 || g.Fan != nil ||
+			*g.MemoryTotal != 65520 ||
 			*g.MemoryUsed != 20480 || *g.MemoryFree != 45040 {
 			t.Errorf("%s: %+v", name, g)
 		}
-		if h.UUID != "GPU-95a1ca7691e7c391" || *h.UtilizationGPU != 0 || *h.MemoryUsed != 10 || *h.PowerDraw != 41 || *h.Temperature != 38 {
+		if h.UUID != "GPU-95a1ca7691e7c391" || *h.UtilizationGPU != 0 || *h.MemoryUsed != 10 || *h.PowerDraw != 41 ||
+			*h.Temperature != 38 {
 			t.Errorf("%s: %+v", name, h)
 		}
 		if used(r) != "0:4001:C:20035" || r.Processes[0].Program != "python3" || unknowns(r) != "|" {
@@ -102,18 +109,24 @@ func TestPlaces(t *testing.T) {
 		heat       [2]int
 		complete   bool
 	}{
-		{"by UUID", `[{"gpu":0,"asic":{"asic_serial":"0xb2"},"temperature":{"edge":77}},{"gpu":1,"asic":{"asic_serial":"0x7a24b5d2e8f1c906"},"temperature":{"edge":55}}]`, [2]int{55, 77}, true},
+		{"by UUID",
+			`[{"gpu":0,"asic":{"asic_serial":"0xb2"},"temperature":{"edge":77}},{"gpu":1,"asic":{"asic_serial":"0x7a24b5d2e8f1c906"},"temperature":{"edge":55}}]`, [2]int{55, 77}, true},
 		{"by order", `[{"gpu":1,"temperature":{"edge":77}},{"gpu":0,"temperature":{"edge":55}}]`, [2]int{55, 77}, true},
 		{"fewer", `[{"gpu":1,"temperature":{"edge":77}}]`, [2]int{41, 41}, false},
-		{"more", `[{"gpu":0,"temperature":{"edge":1}},{"gpu":1,"temperature":{"edge":2}},{"gpu":2,"temperature":{"edge":3}}]`, [2]int{41, 41}, false},
+		{"more",
+			`[{"gpu":0,"temperature":{"edge":1}},{"gpu":1,"temperature":{"edge":2}},{"gpu":2,"temperature":{"edge":3}}]`, [2]int{41, 41}, false},
 		{"a stranger", `[{"gpu":0,"bus":{"bdf":"0001:03:00.0"},"temperature":{"edge":77}}]`, [2]int{41, 41}, false},
 		{"without a domain", `[{"gpu":0,"bus":{"bdf":"43:00.0"},"temperature":{"edge":77}}]`, [2]int{41, 77}, true},
 		{"one of them", `[{"gpu":0,"bus":{"bdf":"0000:43:00.0"},"temperature":{"edge":77}}]`, [2]int{41, 77}, true},
-		{"absent sensors", `[{"gpu":0,"bus":{"bdf":"0000:43:00.0"},"temperature":{"edge":0,"hotspot":{"value":"N/A","unit":"C"}}}]`, [2]int{41, 41}, true},
+		{"absent sensors",
+			`[{"gpu":0,"bus":{"bdf":"0000:43:00.0"},"temperature":{"edge":0,"hotspot":{"value":"N/A","unit":"C"}}}]`,
+			[2]int{41, 41}, true},
 	} {
 		r := readWith(sys, tree(), ParseSMI(nil, nil, []byte(c.json), nil), Options{})
-		if len(r.GPUs) != 2 || *r.GPUs[0].Temperature != c.heat[0] || *r.GPUs[1].Temperature != c.heat[1] || r.Complete != c.complete {
-			t.Errorf("%s: %d GPUs, %d and %d, complete %v", c.name, len(r.GPUs), *r.GPUs[0].Temperature, *r.GPUs[1].Temperature, r.Complete)
+		if len(r.GPUs) != 2 || *r.GPUs[0].Temperature != c.heat[0] || *r.GPUs[1].Temperature != c.heat[1] ||
+			r.Complete != c.complete {
+			t.Errorf("%s: %d GPUs, %d and %d, complete %v", c.name, len(r.GPUs), *r.GPUs[0].Temperature,
+				*r.GPUs[1].Temperature, r.Complete)
 		}
 	}
 }
@@ -125,7 +138,8 @@ func TestExplain(t *testing.T) {
 		text, code  string
 		driverFault bool
 	}{
-		{1, "RuntimeError: WARNING: User is missing the following required groups: render, video. Please add user to these groups.", "amd:permission", false},
+		{1,
+			"RuntimeError: WARNING: User is missing the following required groups: render, video. Please add user to these groups.", "amd:permission", false},
 		{1, "Permission needed to access /dev/kfd", "amd:permission", false},
 		{2, "usage: rocm-smi\nrocm-smi: error: unrecognized arguments: --showmemuse", "amd:too-old", false},
 		{0, "ERROR: GPU[0] : no data", "amd:parse", true},

@@ -52,10 +52,12 @@ func amdRoot(t *testing.T, pid int) (root, answers string) {
 	put(root+"/sys/module/amdgpu/version", "6.16.6")
 	put(answers+"/static", `[{"gpu":0,"asic":{"market_name":"AMD Instinct MI210"},"bus":{"bdf":"0000:03:00.0"}},
 		{"gpu":1,"asic":{"market_name":"AMD Instinct MI210"},"bus":{"bdf":"0000:43:00.0"}}]`)
-	put(answers+"/metric", `[{"gpu":0,"power":{"socket_power":{"value":182,"unit":"W"}}},{"gpu":1,"power":{"socket_power":{"value":41,"unit":"W"}}}]`)
+	put(answers+"/metric",
+		`[{"gpu":0,"power":{"socket_power":{"value":182,"unit":"W"}}},{"gpu":1,"power":{"socket_power":{"value":41,"unit":"W"}}}]`)
 	put(answers+"/process", `[{"gpu":0,"process_list":[{"process_info":"No running processes detected"}]}]`)
 	put(answers+"/version", `[{"tool":"AMDSMI Tool","version":"24.6.3"}]`)
-	put(answers+"/rocm", `{"card0":{"PCI Bus":"0000:03:00.0"},"card1":{"PCI Bus":"0000:43:00.0"},"system":{"Driver version":"6.7.0"}}`)
+	put(answers+"/rocm",
+		`{"card0":{"PCI Bus":"0000:03:00.0"},"card1":{"PCI Bus":"0000:43:00.0"},"system":{"Driver version":"6.7.0"}}`)
 	return root, answers
 }
 
@@ -113,8 +115,9 @@ func TestAMDIsAsCollected(t *testing.T) {
 				t.Fatal(err)
 			}
 			write(t, authorized, below(t, Authorized(string(public)), root)+"\n", 0o600)
-			here, err := collector.New(collector.Options{Host: "amd01", Version: "test", NvidiaSMI: "none", AMDSMI: program,
-				Roots: hostinfo.Roots{Sys: root + "/sys", Dev: root + "/dev"}}).Collect(t.Context())
+			here, err := collector.New(
+				collector.Options{Host: "amd01", Version: "test", NvidiaSMI: "none", AMDSMI: program,
+					Roots: hostinfo.Roots{Sys: root + "/sys", Dev: root + "/dev"}}).Collect(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -201,15 +204,19 @@ func without(out, part string) string {
 // TestNothingTakenAwayFrees: each section and each file of a node in use, taken away in turn, by every shell.
 func TestNothingTakenAwayFrees(t *testing.T) {
 	pid, display := work(t, "train"), work(t, "display")
-	stranger := fmt.Sprintf(`[{"gpu":1,"process_list":[{"process_info":{"name":"x","pid":%d,"memory_usage":{"vram_mem":{"value":5,"unit":"B"}}}}]}]`, display)
+	stranger := fmt.Sprintf(
+		`[{"gpu":1,"process_list":[{"process_info":{"name":"x","pid":%d,"memory_usage":{"vram_mem":{"value":5,"unit":"B"}}}}]}]`, display)
 	usual := os.Getenv("PATH")
 	for _, c := range []struct {
 		shell, tool, want string
 		set               func(root, answers string)
 	}{
-		{"dash", "amd-smi", "0:busy 1:unknown", func(_, answers string) { write(t, answers+"/process", stranger, 0o644) }},
+		{"dash", "amd-smi", "0:busy 1:unknown",
+			func(_, answers string) { write(t, answers+"/process", stranger, 0o644) }},
 		{"bash", "rocm-smi", "0:busy 1:unknown", func(_, answers string) {
-			write(t, answers+"/rocm", fmt.Sprintf(`{"card0":{"PCI Bus":"0000:03:00.0"},"card1":{"PCI Bus":"0000:43:00.0"},"system":{"PID%d":"x, 1, 5"}}`, display), 0o644)
+			write(t, answers+"/rocm",
+				fmt.Sprintf(
+					`{"card0":{"PCI Bus":"0000:03:00.0"},"card1":{"PCI Bus":"0000:43:00.0"},"system":{"PID%d":"x, 1, 5"}}`, display), 0o644)
 		}},
 		{"busybox sh", "", "0:busy 1:busy", func(root, _ string) {
 			for _, dir := range []string{"1/fd", strconv.Itoa(display) + "/fd", strconv.Itoa(display) + "/fdinfo"} {
@@ -221,7 +228,8 @@ func TestNothingTakenAwayFrees(t *testing.T) {
 			if err := os.Symlink("/dev/dri/renderD129", dir+"fd/7"); err != nil {
 				t.Fatal(err)
 			}
-			write(t, dir+"fdinfo/7", "pos:\t0\ndrm-driver:\tamdgpu\ndrm-pdev:\t0000:43:00.0\ndrm-client-id:\t2\ndrm-memory-vram:\t3145728 KiB\n", 0o644)
+			write(t, dir+"fdinfo/7",
+				"pos:\t0\ndrm-driver:\tamdgpu\ndrm-pdev:\t0000:43:00.0\ndrm-client-id:\t2\ndrm-memory-vram:\t3145728 KiB\n", 0o644)
 			write(t, root+"/sys/class/drm/card0/device/mem_info_vram_used", "3300000000\n", 0o644)
 		}},
 	} {
@@ -314,7 +322,8 @@ func TestAMDThatHangs(t *testing.T) {
 	root, _ := amdRoot(t, 1)
 	usual := os.Getenv("PATH")
 	for hangs, want := range map[string]string{
-		"D    python3 /opt/rocm/bin/amd-smi static": "0:busy 1:unknown", "S    amd-smi": "0:busy 1:free", "D    grep x sys/class/drm/card0": "",
+		"D    python3 /opt/rocm/bin/amd-smi static": "0:busy 1:unknown", "S    amd-smi": "0:busy 1:free",
+		"D    grep x sys/class/drm/card0": "",
 	} {
 		dir := t.TempDir()
 		write(t, dir+"/ps", "#!/bin/sh\ncase $* in *args=*) echo '"+hangs+"';; *) exec /bin/ps \"$@\";; esac\n", 0o755)

@@ -58,7 +58,8 @@ func TestFiftyNodes(t *testing.T) {
 	silent.BlackHole()
 	changed, strange := serve(t, "", path), serve(t, "", path)
 	refusing := serve(t, "", path)
-	endless, garbage, torn := serve(t, "ForceCommand yes /proc/1/stat:x\n"), serve(t, "ForceCommand head -c 3000000 /dev/urandom\n"), serve(t, "ForceCommand echo @1; echo @2\n")
+	endless, garbage, torn := serve(t, "ForceCommand yes /proc/1/stat:x\n"), serve(t,
+		"ForceCommand head -c 3000000 /dev/urandom\n"), serve(t, "ForceCommand echo @1; echo @2\n")
 	slow := serve(t, "ForceCommand sleep 600\n")
 	f := fleet(t, good, changed, refusing, endless, garbage, torn, slow)
 	f.Budget, f.Interval = 25*time.Second, 30*time.Second // many run on one machine
@@ -66,7 +67,8 @@ func TestFiftyNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.ReplaceAll(string(known), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(changed.Public["ed25519"]))),
+	text := strings.ReplaceAll(string(known),
+		strings.TrimSpace(string(ssh.MarshalAuthorizedKey(changed.Public["ed25519"]))),
 		strings.TrimSpace(string(ssh.MarshalAuthorizedKey(good.Public["ed25519"]))))
 	text += strings.ReplaceAll(text, fmt.Sprintf("]:%d ", good.Port), fmt.Sprintf("]:%d ", silent.Port))
 	write(t, f.KnownHosts[0], text, 0o600)
@@ -103,14 +105,16 @@ func TestFiftyNodes(t *testing.T) {
 			if want[p.Host] != "" {
 				got[p.Host] = p.Code
 			}
-			if len(p.Message) < 20 || p.Code == "pull:refused" && !strings.Contains(p.Message, "ssh -o BatchMode=yes ") ||
+			if len(p.Message) < 20 || p.Code == "pull:refused" &&
+				!strings.Contains(p.Message, "ssh -o BatchMode=yes ") ||
 				p.Code == "pull:hostkey" && !strings.Contains(p.Message, "ssh-keyscan -p ") {
 				t.Errorf("%+v", p)
 			}
 		}
 		for _, target := range targets[:40] {
 			b, _, err := drops.Latest(target.Host)
-			missing[target.Host] = err != nil || !b.Snapshot.Pulled || len(b.Snapshot.GPUs) != 8 || b.Snapshot.Seq == 0 || b.Snapshot.IntervalSeconds != 30
+			missing[target.Host] = err != nil || !b.Snapshot.Pulled || len(b.Snapshot.GPUs) != 8 ||
+				b.Snapshot.Seq == 0 || b.Snapshot.IntervalSeconds != 30
 			if !missing[target.Host] {
 				delete(missing, target.Host)
 			}
@@ -169,7 +173,8 @@ func TestOnce(t *testing.T) {
 		return strings.Count(string(log), "Connection from")
 	}
 	before := tries()
-	if seq, problems := once(); seq != 0 || len(problems) != 1 || problems[0].Code != "pull:refused" || tries() != before {
+	if seq, problems := once(); seq != 0 || len(problems) != 1 || problems[0].Code != "pull:refused" ||
+		tries() != before {
 		t.Fatalf("after a refusal: %d, %+v, %d connections more", seq, problems, tries()-before)
 	}
 	fleet(t, s) // the key is taken again
@@ -195,9 +200,12 @@ func TestANodeThatPushes(t *testing.T) {
 	f := fleet(t, s)
 	f.Once, f.Interval = true, time.Nanosecond
 	now := time.Now()
-	snap := &snapshot.Snapshot{Schema: snapshot.Schema, Host: "gpu07", BootID: "11111111-2222", Seq: 7, CollectedAt: snapshot.TimeOf(now)}
+	snap := &snapshot.Snapshot{Schema: snapshot.Schema, Host: "gpu07", BootID: "11111111-2222", Seq: 7,
+		CollectedAt: snapshot.TimeOf(now)}
 	push := func() []byte {
-		data, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: "gpu07", BootID: snap.BootID, Snapshot: snap, Samples: []snapshot.Sample{snap.Sample()}})
+		data, err := snapshot.EncodeBundle(
+			&snapshot.Bundle{Host: "gpu07", BootID: snap.BootID, Snapshot: snap,
+				Samples: []snapshot.Sample{snap.Sample()}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +240,8 @@ func TestANodeThatPushes(t *testing.T) {
 
 // TestADiskThatTakesNothing: what cannot be kept here is no fault of the node.
 func TestADiskThatTakesNothing(t *testing.T) {
-	f := &Fleet{Options: Options{Now: time.Now}, Data: t.TempDir(), State: write(t, filepath.Join(t.TempDir(), "file"), "", 0o600), Interval: time.Hour, Once: true}
+	f := &Fleet{Options: Options{Now: time.Now}, Data: t.TempDir(),
+		State: write(t, filepath.Join(t.TempDir(), "file"), "", 0o600), Interval: time.Hour, Once: true}
 	problems := f.Read(t.Context(), []Target{{Host: "gpu07", SSH: "gpu07"}})
 	if len(problems) != 1 || problems[0].Code != "pull:disk" || problems[0].Host != "gpu07" {
 		t.Errorf("%+v", problems)

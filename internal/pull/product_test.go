@@ -59,8 +59,9 @@ func newLab(t *testing.T, capture string) *lab {
 	pids := strings.TrimSuffix(strings.Repeat(fmt.Sprint(work.Process.Pid, ","), 8), ",")
 	t.Setenv("GPUBOARD_FAKE_SMI", file)
 	t.Setenv("GPUBOARD_FAKE_SMI_PIDS", strings.ReplaceAll(pids, " ", ""))
-	l.sshd = sshtest.Start(t, sshtest.Options{Config: fmt.Sprintf("SetEnv PATH=%s:%s GPUBOARD_FAKE_SMI=%s GPUBOARD_FAKE_SMI_PIDS=%s\n",
-		l.dir, os.Getenv("PATH"), file, os.Getenv("GPUBOARD_FAKE_SMI_PIDS"))})
+	l.sshd = sshtest.Start(t,
+		sshtest.Options{Config: fmt.Sprintf("SetEnv PATH=%s:%s GPUBOARD_FAKE_SMI=%s GPUBOARD_FAKE_SMI_PIDS=%s\n",
+			l.dir, os.Getenv("PATH"), file, os.Getenv("GPUBOARD_FAKE_SMI_PIDS"))})
 	l.login = fmt.Sprintf("%s@%s:%d", l.sshd.User, l.sshd.Host, l.sshd.Port)
 	if err := os.MkdirAll(filepath.Join(l.dir, "data", "drop"), 0o755); err != nil {
 		t.Fatal(err)
@@ -72,7 +73,8 @@ func newLab(t *testing.T, capture string) *lab {
 func (l *lab) load(pulled string) *config.Config {
 	l.t.Helper()
 	l.config = filepath.Join(l.dir, "gpuboard.yml")
-	text := fmt.Sprintf("data: %[1]s/data\nsite: %[1]s/site\nstate: %[1]s/state\nidentity: %[2]s\nknown_hosts: %[3]s\nno_help: true\npull: %[4]s\n",
+	text := fmt.Sprintf(
+		"data: %[1]s/data\nsite: %[1]s/site\nstate: %[1]s/state\nidentity: %[2]s\nknown_hosts: %[3]s\nno_help: true\npull: %[4]s\n",
 		l.dir, l.sshd.Key, l.sshd.KnownHosts, pulled)
 	if err := os.WriteFile(l.config, []byte(text), 0o600); err != nil {
 		l.t.Fatal(err)
@@ -106,7 +108,8 @@ func (l *lab) push(host string) {
 	if err := s.Add(snap); err != nil {
 		l.t.Fatal(err)
 	}
-	p, err := publisher.New(publisher.Options{Target: publisher.Target{Scheme: "file", Dir: filepath.Join(l.dir, "data")}, Host: host})
+	p, err := publisher.New(
+		publisher.Options{Target: publisher.Target{Scheme: "file", Dir: filepath.Join(l.dir, "data")}, Host: host})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -142,13 +145,15 @@ func TestAPulledNodeHasTheSameRow(t *testing.T) {
 				t.Fatalf("%v, %d hosts", err, len(board.Hosts))
 			}
 			pulled, pushed, dead := board.Hosts[0], board.Hosts[1], board.Hosts[2]
-			if pulled["pulled"] != true || pushed["pulled"] != false || pulled["state"] != "up" || len(pulled["gpus"].([]any)) == 0 {
+			if pulled["pulled"] != true || pushed["pulled"] != false || pulled["state"] != "up" ||
+				len(pulled["gpus"].([]any)) == 0 {
 				t.Errorf("pulled %v, pushed %v, state %v", pulled["pulled"], pushed["pulled"], pulled["state"])
 			}
 			if diff := cmp.Diff(plain(pushed), plain(pulled)); diff != "" {
 				t.Errorf("-pushed +pulled:\n%s", diff)
 			}
-			if said := fmt.Sprint(dead["problems"]); dead["state"] != "never" || !strings.Contains(said, "pull:timeout") {
+			if said := fmt.Sprint(dead["problems"]); dead["state"] != "never" ||
+				!strings.Contains(said, "pull:timeout") {
 				t.Errorf("%v, %s", dead["state"], said)
 			}
 			page, err := os.ReadFile(filepath.Join(l.dir, "site/hosts/gpu07/index.html"))
@@ -206,7 +211,8 @@ func TestPullByHand(t *testing.T) {
 	if !strings.Contains(stdout, `"pulled":true`) {
 		t.Errorf("%d: %s%s", code, stdout, stderr)
 	}
-	if _, stdout, _ := run("pull", "--authorize", l.sshd.Key+".pub"); strings.Count(stdout, "\n") != 1 || !strings.HasPrefix(stdout, `restrict,command="exec sh -c '`) {
+	if _, stdout, _ := run("pull", "--authorize", l.sshd.Key+".pub"); strings.Count(stdout, "\n") != 1 ||
+		!strings.HasPrefix(stdout, `restrict,command="exec sh -c '`) {
 		t.Errorf("%s", stdout)
 	}
 	if _, stdout, _ := run("pull", "--print-command"); strings.TrimSpace(stdout) != pull.Command() {
@@ -217,7 +223,8 @@ func TestPullByHand(t *testing.T) {
 			t.Errorf("%q ends with %d: %s", args, code, stderr)
 		}
 	}
-	if code, _, stderr := run(append([]string{"pull", "nobody@127.0.0.1:1"}, flags...)...); code != 75 || !strings.Contains(stderr, "ssh -o BatchMode=yes ") {
+	if code, _, stderr := run(append([]string{"pull", "nobody@127.0.0.1:1"}, flags...)...); code != 75 ||
+		!strings.Contains(stderr, "ssh -o BatchMode=yes ") {
 		t.Errorf("%d: %s", code, stderr)
 	}
 }
@@ -227,7 +234,8 @@ func TestDoctorReadsPulledNodes(t *testing.T) {
 	l := newLab(t, "idle-8x-a100-550.xml")
 	cfg := l.load("[{host: gpu07, ssh: '" + l.login + "'}, 'nobody@127.0.0.1:1']")
 	report, err := doctor.Examine(t.Context(), doctor.Options{
-		Config: cfg, Node: node.Node{Config: cfg, Version: "test", Now: time.Now, Getenv: func(string) string { return "" }},
+		Config:    cfg,
+		Node:      node.Node{Config: cfg, Version: "test", Now: time.Now, Getenv: func(string) string { return "" }},
 		Installed: func(string) bool { return false }, Crontab: func(context.Context) []byte { return nil },
 	}, doctor.Web)
 	if err != nil {
@@ -239,7 +247,8 @@ func TestDoctorReadsPulledNodes(t *testing.T) {
 			found[f.Code] += f.Message + " " + f.Fix
 		}
 	}
-	if !strings.Contains(found["pull:ok"], "gpu07 was read over SSH as "+l.login+": 8 GPUs") || !strings.Contains(found["pull:timeout"], "ssh -o BatchMode=yes ") {
+	if !strings.Contains(found["pull:ok"], "gpu07 was read over SSH as "+l.login+": 8 GPUs") ||
+		!strings.Contains(found["pull:timeout"], "ssh -o BatchMode=yes ") {
 		t.Errorf("%v", found)
 	}
 }

@@ -101,7 +101,8 @@ func TestPulledIsAsCollected(t *testing.T) {
 	} {
 		t.Run(c.capture, func(t *testing.T) {
 			dir := fakes(t, "nvidia-smi")
-			env := []string{"GPUBOARD_FAKE_SMI=" + filepath.Join(captures, c.capture), "GPUBOARD_FAKE_SMI_PIDS=" + pids, "GPUBOARD_FAKE_SMI_STDERR=careful"}
+			env := []string{"GPUBOARD_FAKE_SMI=" + filepath.Join(captures, c.capture), "GPUBOARD_FAKE_SMI_PIDS=" + pids,
+				"GPUBOARD_FAKE_SMI_STDERR=careful"}
 			if c.list != "" {
 				env = append(env, "GPUBOARD_FAKE_SMI_LIST="+filepath.Join(captures, c.list))
 			}
@@ -110,7 +111,9 @@ func TestPulledIsAsCollected(t *testing.T) {
 				t.Setenv(name, value)
 			}
 			s := serve(t, "", append(env, "PATH="+dir+":"+os.Getenv("PATH"))...)
-			here, err := collector.New(collector.Options{Host: "gpu07", Version: "test", NvidiaSMI: filepath.Join(dir, "nvidia-smi")}).Collect(t.Context())
+			here, err := collector.New(
+				collector.Options{Host: "gpu07", Version: "test", NvidiaSMI: filepath.Join(dir, "nvidia-smi")}).Collect(
+				t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -149,8 +152,12 @@ func TestAProcessThatBeganLater(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.at = time.Now()
-		n.reply, err = parse([]byte("@10\n>smi\n|" + smi + "\n%?0\n@13\n>ps\n%?0\n|42 1 42 1000 " + strconv.Itoa((1300-started)/100) + " S eva\n" +
-			"/proc/42/stat:42 (x) S 1 42 42 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 " + strconv.Itoa(started) + " 0 0\n.\n"))
+		n.reply, err = parse(
+			[]byte(
+				"@10\n>smi\n|" + smi + "\n%?0\n@13\n>ps\n%?0\n|42 1 42 1000 " + strconv.Itoa((1300-started)/100) +
+					" S eva\n" +
+					"/proc/42/stat:42 (x) S 1 42 42 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 " + strconv.Itoa(started) +
+					" 0 0\n.\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +165,8 @@ func TestAProcessThatBeganLater(t *testing.T) {
 			t.Fatal(err)
 		}
 		snap, err := n.collector.Collect(t.Context())
-		if err != nil || len(snap.Processes) != 1 || snap.Processes[0].Alive == nil || *snap.Processes[0].Alive != alive {
+		if err != nil || len(snap.Processes) != 1 || snap.Processes[0].Alive == nil ||
+			*snap.Processes[0].Alive != alive {
 			t.Errorf("started at %d: %v, %+v", started, err, snap.Processes)
 		}
 	}
@@ -167,7 +175,8 @@ func TestAProcessThatBeganLater(t *testing.T) {
 // TestTheCommandIsOneLine: it stands in quotes of a shell, and in those of authorized_keys.
 func TestTheCommandIsOneLine(t *testing.T) {
 	inner := strings.TrimSuffix(strings.TrimPrefix(Command(), "exec sh -c '"), "'")
-	if strings.ContainsAny(inner, "'!\n") || strings.Contains(inner, "@SMI") || strings.Contains(inner, "cmdline:") || len(Authorized("ssh-ed25519 AAAA")) > 8000 {
+	if strings.ContainsAny(inner, "'!\n") || strings.Contains(inner, "@SMI") || strings.Contains(inner, "cmdline:") ||
+		len(Authorized("ssh-ed25519 AAAA")) > 8000 {
 		t.Errorf("%d bytes: %s", len(inner), inner)
 	}
 	for _, shell := range []string{"dash", "bash", "busybox"} {
@@ -196,7 +205,8 @@ func TestNothingIsLeft(t *testing.T) {
 	dir := fakes(t, "nvidia-smi", "ps")
 	s := serve(t, "", "HOME="+home, "TMPDIR="+home, "PATH="+dir+":"+os.Getenv("PATH"), "GPUBOARD_FAKE_SMI_HANG=1")
 	kernel := func() string {
-		out, _ := exec.Command("find", home, "/tmp", "-maxdepth", "1", "-newer", s.KnownHosts, "-name", "*gpuboard*").Output()
+		out, _ := exec.Command("find", home, "/tmp", "-maxdepth", "1", "-newer", s.KnownHosts, "-name",
+			"*gpuboard*").Output()
 		return string(out)
 	}
 	before := kernel()
@@ -205,7 +215,8 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	snap, err := n.Collect(t.Context())
-	if err != nil || !slices.ContainsFunc(snap.Errors, func(p snapshot.Problem) bool { return p.Code == "smi:timeout" }) {
+	if err != nil ||
+		!slices.ContainsFunc(snap.Errors, func(p snapshot.Problem) bool { return p.Code == "smi:timeout" }) {
 		t.Fatalf("%v, %+v", err, snap)
 	}
 	if left, _ := os.ReadDir(home); len(left) > 0 || kernel() != before {
@@ -239,7 +250,9 @@ func TestAKeyForTheCommandAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	conn, err := sshclient.Dial(t.Context(), sshclient.Options{User: s.User, Host: s.Host, Port: s.Port, Identity: []string{s.Key}, KnownHosts: []string{s.KnownHosts}})
+	conn, err := sshclient.Dial(t.Context(),
+		sshclient.Options{User: s.User, Host: s.Host, Port: s.Port, Identity: []string{s.Key},
+			KnownHosts: []string{s.KnownHosts}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +274,8 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := a.programs["smi"]; string(p.Stdout) != "<a>\n" || p.Exit != 9 || p.TimedOut || strings.TrimSpace(string(p.Stderr)) != "careful?0" {
+	if p := a.programs["smi"]; string(p.Stdout) != "<a>\n" || p.Exit != 9 || p.TimedOut ||
+		strings.TrimSpace(string(p.Stderr)) != "careful?0" {
 		t.Errorf("%+v", p)
 	}
 	if cut, err := parse([]byte(strings.Replace(good, "%?9\n", "", 1))); err != nil || !cut.programs["smi"].TimedOut {
@@ -271,8 +285,10 @@ func TestParse(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	for name, text := range map[string]string{
-		"empty": "", "cut": strings.TrimSuffix(good, ".\n"), "words behind": good + "more\n", "no uptime": strings.ReplaceAll(good, "@", "#"),
-		"back in time": strings.Replace(good, "@10.5", "@12", 1), "three uptimes": "@1\n" + good, "odd uptime": strings.Replace(good, "@10.5", "@NaN", 1),
+		"empty": "", "cut": strings.TrimSuffix(good, ".\n"), "words behind": good + "more\n",
+		"no uptime":    strings.ReplaceAll(good, "@", "#"),
+		"back in time": strings.Replace(good, "@10.5", "@12", 1), "three uptimes": "@1\n" + good,
+		"odd uptime": strings.Replace(good, "@10.5", "@NaN", 1),
 	} {
 		if _, err := parse([]byte(text)); err == nil {
 			t.Errorf("%s: is taken", name)
@@ -304,7 +320,9 @@ func TestParse(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("@1\n>smi\n|x\n%?0\n@2\n/proc/1/stat:x\n/proc/self/ns/pid:pid:[1]\n."))
-	f.Add([]byte("@1\n@2\n/sys/class/kfd/kfd/proc/:\n/sys/class/kfd/kfd/proc/4001/queues/:\n/proc/7/fdinfo/3:drm-driver: amdgpu\n."))
+	f.Add(
+		[]byte(
+			"@1\n@2\n/sys/class/kfd/kfd/proc/:\n/sys/class/kfd/kfd/proc/4001/queues/:\n/proc/7/fdinfo/3:drm-driver: amdgpu\n."))
 	f.Fuzz(func(t *testing.T, out []byte) {
 		a, err := parse(out)
 		if err != nil {

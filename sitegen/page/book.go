@@ -105,7 +105,8 @@ type Book struct {
 func (p *BookPages) Refusal(b Book) string {
 	lines := []string{strings.TrimSpace(p.words.T("book.say."+b.Say) + " " + b.Detail)}
 	for _, c := range b.Clashes {
-		lines = append(lines, c.Place()+" "+c.Name+": "+booking.Describe(c.From, c.Until, b.Now, cmp.Or(b.Zone, p.words.zone)))
+		lines = append(lines,
+			c.Place()+" "+c.Name+": "+booking.Describe(c.From, c.Until, b.Now, cmp.Or(b.Zone, p.words.zone)))
 	}
 	if strings.HasPrefix(b.Say, "running") {
 		for _, j := range booking.ByUser(b.Jobs) {
@@ -126,8 +127,9 @@ func (p *BookPages) Book(b Book) ([]byte, error) {
 			ZoneName: ZoneName(p.words.zone, b.Now),
 		},
 		FieldZone: ZoneName(cmp.Or(b.Zone, p.words.zone), b.Now),
-		User:      b.User, ForOthers: b.ForOthers, Fields: b.Fields, Where: p.where(b.Board, b.At), Action: p.places(b.At),
-		Say: b.Say, Detail: b.Detail, Field: b.Field, Released: b.Released,
+		User:      b.User, ForOthers: b.ForOthers, Fields: b.Fields, Where: p.where(b.Board, b.At),
+		Action: p.places(b.At),
+		Say:    b.Say, Detail: b.Detail, Field: b.Field, Released: b.Released,
 		Wait: int(b.Board.UntilNext().Round(time.Second) / time.Second), Models: modelNames(b.Board),
 	}
 	if b.Board.Late(b.Now) {
@@ -144,7 +146,8 @@ func (p *BookPages) Book(b Book) ([]byte, error) {
 	d.Over = booking.Consent(b.Jobs)
 	for _, j := range booking.ByUser(b.Jobs) {
 		job := templates.BookJob{
-			Where: j.Place, Who: p.words.owner(j.Who), Program: render.Clean(j.Program), Since: p.words.near(j.Since, b.Now),
+			Where: j.Place, Who: p.words.owner(j.Who), Program: render.Clean(j.Program),
+			Since:   p.words.near(j.Since, b.Now),
 			Unknown: j.Unknown,
 		}
 		if j.Memory > 0 {
@@ -161,7 +164,8 @@ func (p *BookPages) Book(b Book) ([]byte, error) {
 		places = append(places, sv.Place())
 	}
 	if len(places) > 0 {
-		d.SeeBoard = d.Root + "index.html?" + url.Values{"booked": {strings.Join(places, ",")}, "saved": {"1"}}.Encode() +
+		d.SeeBoard = d.Root + "index.html?" + url.Values{"booked": {strings.Join(places, ",")},
+			"saved": {"1"}}.Encode() +
 			"#" + url.PathEscape(b.Saved[0].Host)
 	}
 	if b.Offer != nil {
@@ -209,7 +213,8 @@ func (p *BookPages) one(d *templates.BookPage, b Book) {
 // state is the state of a GPU on the board. A free one that was booked since is not free.
 func (p *BookPages) state(b Book, h *board.Host, g *board.GPU) string {
 	if g.State == board.Free &&
-		slices.ContainsFunc(b.Active, func(bk booking.Booking) bool { return bk.Host == h.Name && g.CoveredBy(bk.Target) }) {
+		slices.ContainsFunc(b.Active,
+			func(bk booking.Booking) bool { return bk.Host == h.Name && g.CoveredBy(bk.Target) }) {
 		return string(board.Booked)
 	}
 	if _, known := p.words.list[string(g.State)]; !known {
@@ -227,11 +232,13 @@ func (p *BookPages) bookable(b Book) (hosts []templates.BookableHost) {
 			Href:  p.places([]booking.Booking{{Host: h.Name, Target: booking.Target{All: true, Index: -1}}}),
 		}
 		here := b
-		here.Active = slices.DeleteFunc(slices.Clone(b.Active), func(bk booking.Booking) bool { return bk.Host != h.Name })
+		here.Active = slices.DeleteFunc(slices.Clone(b.Active),
+			func(bk booking.Booking) bool { return bk.Host != h.Name })
 		for g := range h.Units() {
 			if target, ok := g.Target(); ok {
 				href := p.places([]booking.Booking{{Host: h.Name, Target: target}})
-				host.GPUs = append(host.GPUs, templates.BookableGPU{Href: href, Label: g.Label(), State: p.state(here, h, g)})
+				host.GPUs = append(host.GPUs,
+					templates.BookableGPU{Href: href, Label: g.Label(), State: p.state(here, h, g)})
 			}
 		}
 		hosts = append(hosts, host)
@@ -314,7 +321,8 @@ func (p *BookPages) places(places []booking.Booking) string {
 func (p *BookPages) lines(b Book, list []booking.Booking) (lines []templates.BookedLine) {
 	for _, bk := range list {
 		line := templates.BookedLine{
-			ID: bk.ID, Name: render.Clean(bk.Name), From: p.words.near(bk.From, b.Now), Until: p.words.near(bk.Until, b.Now),
+			ID: bk.ID, Name: render.Clean(bk.Name), From: p.words.near(bk.From, b.Now),
+			Until:       p.words.near(bk.Until, b.Now),
 			Comment:     remark(bk.Comment),
 			Maintenance: bk.Kind == booking.Maintenance, Active: bk.ActiveAt(b.Now), Mine: b.Mine(bk),
 			Where: p.where(&board.Board{}, []booking.Booking{bk}), Href: p.places([]booking.Booking{bk}),

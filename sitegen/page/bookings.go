@@ -254,8 +254,9 @@ func (v *view) weekOf(now time.Time) *templates.Week {
 	for i := range weekDays {
 		day := midnight.AddDate(0, 0, i)
 		t.Days = append(t.Days, templates.WeekDay{
-			Tick: templates.Tick{X: percent(w.at(day)), Text: v.words.date(day), Short: v.words.weekdays[day.Weekday()]},
-			W:    percent(w.at(day.AddDate(0, 0, 1)) - w.at(day)), Free: day.Weekday()%6 == 0,
+			Tick: templates.Tick{X: percent(w.at(day)), Text: v.words.date(day),
+				Short: v.words.weekdays[day.Weekday()]},
+			W: percent(w.at(day.AddDate(0, 0, 1)) - w.at(day)), Free: day.Weekday()%6 == 0,
 		})
 	}
 	w.groups(t, hosts)

@@ -36,7 +36,8 @@ func fleet(now time.Time) render.Input {
 		h := board.Host{Name: string(rune('a'+i)) + "1", State: board.Up, SnapshotAt: now}
 		for j, s := range states {
 			memory := int64(81559)
-			g := board.GPU{GPU: snapshot.GPU{Index: j, Name: "NVIDIA H100", MemoryTotal: &memory}, ShortName: "H100", State: s}
+			g := board.GPU{GPU: snapshot.GPU{Index: j, Name: "NVIDIA H100", MemoryTotal: &memory}, ShortName: "H100",
+				State: s}
 			if i == 2 {
 				g.ShortName, g.Name, memory = "A10", "NVIDIA A10", 23028
 			}
@@ -92,12 +93,14 @@ func TestSeveralFromDisk(t *testing.T) {
 		{url.Values{}, "gpuboard book --gpus 1 --until 2d --name NAME"},
 		{
 			url.Values{
-				"gpus": {"4"}, "model": {"H100"}, "memory": {"40G"}, "one-host": {"1"}, "until": {"fri 18:00"}, "name": {"eva"},
+				"gpus": {"4"}, "model": {"H100"}, "memory": {"40G"}, "one-host": {"1"}, "until": {"fri 18:00"},
+				"name": {"eva"},
 			},
 			"gpuboard book --gpus 4 --model H100 --min-memory 40G --same-host --until 'fri 18:00' --name eva",
 		},
 		{
-			url.Values{"at": {"a1:0,1 b1", "c1:0"}, "from": {"18:00"}, "until": {"whenever"}, "comment": {`it's "$(reboot)"`}},
+			url.Values{"at": {"a1:0,1 b1", "c1:0"}, "from": {"18:00"}, "until": {"whenever"},
+				"comment": {`it's "$(reboot)"`}},
 			`gpuboard book a1:0,1 b1 c1:0 --from 18:00 --until whenever --name NAME --comment 'it'\''s "$(reboot)"'`,
 		},
 		{url.Values{"at": {"$(reboot)"}, "gpus": {"3"}, "until": {""}}, "gpuboard book '$(reboot)' --name NAME"},
@@ -244,7 +247,8 @@ func TestWeekDrawsEqualBookingsOnce(t *testing.T) {
 		return *boardtest.Booked(h.Name, gpus, name, boardtest.At(0, from, 18), boardtest.At(0, until, 18), "a comment")
 	}
 	in.Board.Bookings = []board.Booking{
-		book("mira", -9, 48, 0), book("mira", -9, 48, 1), book("eva", 20, 24, 2), book("ada", 21, 40, 2), book("mira", -9, 48, 3),
+		book("mira", -9, 48, 0), book("mira", -9, 48, 1), book("eva", 20, 24, 2), book("ada", 21, 40, 2),
+		book("mira", -9, 48, 3),
 	}
 	in.Board.Colors = map[string]int{"mira": 3}
 	in.Board.Count()
@@ -354,7 +358,8 @@ func manyBookings(in render.Input, days ...int) render.Input {
 		for j, day := range days {
 			name := fmt.Sprintf("user%02d", (i+j)%40)
 			in.Board.Bookings = append(in.Board.Bookings,
-				*boardtest.Booked(in.Board.Hosts[i].Name, []int{j % 8}, name, boardtest.At(day, -1, 0), boardtest.At(day+1, -2, 0),
+				*boardtest.Booked(in.Board.Hosts[i].Name, []int{j % 8}, name, boardtest.At(day, -1, 0),
+					boardtest.At(day+1, -2, 0),
 					fmt.Sprintf("run %d-%d", i, j)))
 		}
 	}

@@ -96,7 +96,8 @@ func TestBrowserOrdersHostsAndRows(t *testing.T) {
 	// Slices stay below their GPU.
 	expect(t, b,
 		`[...document.querySelectorAll("#ceres .slice")].every(r => r.previousElementSibling.id === r.dataset.of || r.previousElementSibling.dataset.of === r.dataset.of)`, "true")
-	b.Value(`document.querySelector("#atlas th.i button").click(), document.querySelector("#atlas th.i button").click()`)
+	b.Value(
+		`document.querySelector("#atlas th.i button").click(), document.querySelector("#atlas th.i button").click()`)
 	expect(t, b, rows, listedRows)
 	b.Quiet(site)
 
@@ -125,8 +126,9 @@ func TestBrowserFoldsGroups(t *testing.T) {
 	b.Do(chromedp.Navigate(site + "index.html"))
 	expect(t, b, open, "false,true")
 	search := func(words string) {
-		b.Value(fmt.Sprintf(`(s => { s.value = %q; s.dispatchEvent(new Event("input")); })(document.getElementById("_q"))`,
-			words))
+		b.Value(
+			fmt.Sprintf(`(s => { s.value = %q; s.dispatchEvent(new Event("input")); })(document.getElementById("_q"))`,
+				words))
 	}
 	search("gpu003")
 	expect(t, b, open, "true,false")

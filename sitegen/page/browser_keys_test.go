@@ -46,7 +46,8 @@ func TestBrowserKeys(t *testing.T) {
 	// the top of a tall window.
 	for _, height := range []int64{4000, 900} {
 		b.Do(chromedp.EmulateViewport(1280, height), chromedp.Navigate(site+"index.html"))
-		for _, want := range []string{"atlas", "boreas", "ceres", "dione", "europa", "fornax", "gaia", "helios", "icarus",
+		for _, want := range []string{"atlas", "boreas", "ceres", "dione", "europa", "fornax", "gaia", "helios",
+			"icarus",
 			"icarus"} {
 			pressKeys(t, b, "j")
 			expect(t, b, focused, want)
@@ -96,7 +97,8 @@ func TestBrowserKeys(t *testing.T) {
 	// Escape closes a panel, also for who types there, and the focus stays at it.
 	b.Do(chromedp.Click("#atlas-4 .bkp summary"), chromedp.Click("#atlas-4 .bkp input"))
 	pressKeys(t, b, kb.Escape)
-	expect(t, b, `document.querySelectorAll(".bkp[open]").length + " " + document.activeElement.closest("tr").id`, "0 atlas-4")
+	expect(t, b, `document.querySelectorAll(".bkp[open]").length + " " + document.activeElement.closest("tr").id`,
+		"0 atlas-4")
 
 	// Single keys can be turned off, and stay off.
 	b.Value(`document.querySelector('#_tools [aria-label="Shortcuts on"]').click()`)
@@ -140,7 +142,8 @@ func TestBrowserCopies(t *testing.T) {
 			b.Do(chromedp.Click("#atlas .line + .line button"))
 			copied("CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=4,5")
 			expect(t, b, `document.querySelector("#atlas .line + .line button").textContent`, "copied")
-			expect(t, b, `document.querySelector("#atlas .rows .line button").getAttribute("aria-label")`, "copy ssh atlas")
+			expect(t, b, `document.querySelector("#atlas .rows .line button").getAttribute("aria-label")`,
+				"copy ssh atlas")
 			b.Do(chromedp.Navigate(site + "hosts/ceres/index.html"))
 			b.Value(spy)
 			pressKeys(t, b, "c")

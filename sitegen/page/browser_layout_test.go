@@ -31,7 +31,8 @@ func TestBrowserFitsANarrowWindow(t *testing.T) {
 	for _, page := range []string{
 		rich + "/index.html", rich + "/hosts/atlas/index.html", rich + "/hosts/icarus/index.html",
 		rich + "/hosts/atlas/history/index.html", rich + "/history/index.html",
-		rich + "/users/index.html", rich + "/users/mira/index.html", rich + "/bookings/index.html", rich + "/book/index.html",
+		rich + "/users/index.html", rich + "/users/mira/index.html", rich + "/bookings/index.html",
+		rich + "/book/index.html",
 		rich + "/about/index.html", rich + "/kiosk/index.html",
 		many + "/index.html", many + "/history/index.html", many + "/hosts/gpu000/index.html",
 		many + "/hosts/gpu000/history/index.html", many + "/bookings/index.html",
@@ -115,7 +116,8 @@ func TestBrowserBookButtonOverlapsNothing(t *testing.T) {
 	rich, mid := siteDir(t, in), siteDir(t, boardtest.Big(rowHosts+1))
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
 	for page, widths := range map[string][]int64{
-		rich + "/index.html": {1920, 1280, 1100, 1021, 1020, 641, 640, 320}, rich + "/hosts/atlas/index.html": {1280, 1021},
+		rich + "/index.html":             {1920, 1280, 1100, 1021, 1020, 641, 640, 320},
+		rich + "/hosts/atlas/index.html": {1280, 1021},
 		mid + "/hosts/gpu003/index.html": {1280, 1021, 640},
 	} {
 		for _, width := range widths {
@@ -146,11 +148,13 @@ func TestBrowserSpeaks(t *testing.T) {
 	for _, s := range []string{"free", "booked", "in-use", "busy", "contested", "stuck", "lost"} {
 		words[s] = strings.ReplaceAll(s, "-", " ")
 		expect(t, b,
-			`[...document.querySelectorAll(".r.`+s+`")].filter(r => r.querySelector("td.s").textContent.trim() !== "`+words[s]+
+			`[...document.querySelectorAll(".r.`+s+`")].filter(r => r.querySelector("td.s").textContent.trim() !== "`+
+				words[s]+
 				`").length`, "0")
 		expect(t, b, `document.querySelectorAll(".r.`+s+`").length > 0`, "true")
 	}
-	expect(t, b, `[...document.querySelectorAll("table")].filter(t => !t.caption || !t.caption.textContent.trim()).length`,
+	expect(t, b,
+		`[...document.querySelectorAll("table")].filter(t => !t.caption || !t.caption.textContent.trim()).length`,
 		"0")
 	expect(t, b,
 		`[...document.querySelectorAll(".r")].filter(r => r.cells[0].tagName !== "TH" || r.cells[0].scope !== "row").length`,
@@ -319,12 +323,14 @@ func TestBrowserWallFitsItsScreen(t *testing.T) {
 			if to := os.Getenv("GPUBOARD_SHOTS"); to != "" {
 				b.Clip(filepath.Join(to, fmt.Sprintf("kiosk-%d-%d.png", tt.hosts, screen[0])), screen[0], screen[1])
 			}
-			high := browser.Eval[int64](b, `Math.max(document.documentElement.scrollHeight, document.body.scrollHeight)`)
+			high := browser.Eval[int64](b,
+				`Math.max(document.documentElement.scrollHeight, document.body.scrollHeight)`)
 			if high > screen[1] {
 				t.Errorf("%s: %d pixels high", name, high)
 			}
 			// A host counts that is wholly on the screen, and not squeezed over another.
-			shown := browser.Eval[int](b, `[...document.querySelectorAll(".st:not([hidden])")].filter((host, i, all) => {
+			shown := browser.Eval[int](
+				b, `[...document.querySelectorAll(".st:not([hidden])")].filter((host, i, all) => {
 				const { bottom, top, left } = host.getBoundingClientRect();
 				const clear = all.every((h) => h === host || h.getBoundingClientRect().left !== left
 					|| h.getBoundingClientRect().bottom <= top + 1 || h.getBoundingClientRect().top >= bottom - 1);
@@ -332,7 +338,8 @@ func TestBrowserWallFitsItsScreen(t *testing.T) {
 			}).length`)
 			all := browser.Eval[int](b, `document.querySelectorAll(".st").length`)
 			if pages := (all + shown - 1) / max(1, shown); pages != tt.pages {
-				t.Errorf("%s: %d of %d hosts are shown, so there are %d pages, want %d", name, shown, all, pages, tt.pages)
+				t.Errorf("%s: %d of %d hosts are shown, so there are %d pages, want %d", name, shown, all, pages,
+					tt.pages)
 			}
 		}
 	}

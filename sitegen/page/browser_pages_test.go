@@ -81,14 +81,16 @@ func TestBrowserFromDisk(t *testing.T) {
 	dir := siteDir(t, withHelp(boardtest.WithSites(boardtest.Lab())))
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
 	for _, page := range []string{"index.html", "hosts/atlas/index.html", "users/index.html", "users/mira/index.html",
-		"sites/index.html", "bookings/index.html", "about/index.html", "kiosk/index.html", "help/index.html", "help/api/index.html"} {
+		"sites/index.html", "bookings/index.html", "about/index.html", "kiosk/index.html", "help/index.html",
+		"help/api/index.html"} {
 		b.Do(chromedp.Navigate("file://" + dir + "/" + page))
 		expect(t, b, `document.documentElement.classList.contains("js")`, "true")
 		expect(t, b, `document.documentElement.scrollWidth <= innerWidth`, "true")
 	}
 	b.Do(chromedp.EmulateViewport(320, 640))
 	for _, page := range []string{"index.html", "hosts/atlas/index.html", "users/mira/index.html", "sites/index.html",
-		"bookings/index.html", "about/index.html", "help/index.html", "help/troubleshooting/index.html", "help/commands/index.html",
+		"bookings/index.html", "about/index.html", "help/index.html", "help/troubleshooting/index.html",
+		"help/commands/index.html",
 		"help/api/index.html"} {
 		b.Do(chromedp.Navigate("file://" + dir + "/" + page))
 		expect(t, b, `document.documentElement.scrollWidth <= innerWidth`, "true")
@@ -252,7 +254,8 @@ func TestBrowserMarksWhatALinkLedTo(t *testing.T) {
 	const marked = `(s => s.outlineStyle === "solid" && parseFloat(s.outlineWidth) >= 2)`
 	for _, theme := range []string{"light", "dark"} {
 		b.Media("prefers-color-scheme", theme)
-		for id, line := range map[string]string{"atlas-0": "#atlas-0", "atlas-4": "#atlas-4", "boreas": "#boreas > .hl"} {
+		for id, line := range map[string]string{"atlas-0": "#atlas-0", "atlas-4": "#atlas-4",
+			"boreas": "#boreas > .hl"} {
 			b.Do(chromedp.Navigate("file://" + dir + "/index.html?x=" + theme))
 			plain := b.Value(look + `("` + line + `")`)
 			expect(t, b, marked+`(getComputedStyle(document.querySelector("`+line+`")))`, "false")

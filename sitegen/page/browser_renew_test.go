@@ -52,7 +52,8 @@ func occupied(in render.Input, host, gpu, generation int) render.Input {
 
 // everyBrowser runs a test with a browser that can move an element as it is, and with one that cannot.
 func everyBrowser(t *testing.T, test func(t *testing.T, b *browser.Browser)) {
-	for name, script := range map[string]string{"moves": "", "takes out and puts in": "delete Element.prototype.moveBefore"} {
+	for name, script := range map[string]string{"moves": "",
+		"takes out and puts in": "delete Element.prototype.moveBefore"} {
 		t.Run(name, func(t *testing.T) {
 			b := openBrowser(t, boardtest.Now.Add(14*time.Second))
 			before(b, script)
@@ -81,8 +82,10 @@ func TestBrowserRenewsUnderTheSearch(t *testing.T) {
 		rewriteIndex(t, dir, occupied(boardtest.Lab(), 0, 5, 1))
 
 		// Characters that are being composed are not interrupted.
-		b.Value(`(window.asked = 0, window.plain = fetch, window.fetch = async (...all) => { const r = await plain(...all); setTimeout(() => asked++, 1000); return r; })`)
-		b.Value(`(field.dispatchEvent(new CompositionEvent("compositionstart", { bubbles: true })), document.dispatchEvent(new Event("visibilitychange")))`)
+		b.Value(
+			`(window.asked = 0, window.plain = fetch, window.fetch = async (...all) => { const r = await plain(...all); setTimeout(() => asked++, 1000); return r; })`)
+		b.Value(
+			`(field.dispatchEvent(new CompositionEvent("compositionstart", { bubbles: true })), document.dispatchEvent(new Event("visibilitychange")))`)
 		b.Until("the request", "asked > 0")
 		b.Value(`field.dispatchEvent(new CompositionEvent("compositionend", { bubbles: true }))`)
 		renewed(t, b)
@@ -119,7 +122,9 @@ func TestBrowserKeepsAnOpenPanel(t *testing.T) {
 					b.Value(`document.querySelector("#gpu005 .us").click()`)
 				}
 				b.Until("the row", fmt.Sprintf(`!!document.querySelector("%s")`, c.row))
-				b.Value(fmt.Sprintf(`(window.row = () => document.querySelector("%s"), window.panel = row().querySelector(".bkp"), panel.open = true)`, c.row))
+				b.Value(
+					fmt.Sprintf(
+						`(window.row = () => document.querySelector("%s"), window.panel = row().querySelector(".bkp"), panel.open = true)`, c.row))
 				b.Until("the fields", `!!panel.querySelector(".wish input[name=comment]")`)
 				b.Value(`panel.querySelector("[name=comment]").focus()`)
 				pressKeys(t, b, "half a")
@@ -128,7 +133,8 @@ func TestBrowserKeepsAnOpenPanel(t *testing.T) {
 				for generation := 1; generation <= 2; generation++ {
 					next := occupied(c.fleet(), c.host, c.gpu, generation)
 					at := next.Board.Hosts[c.host].Name
-					next.Board.Bookings = append(next.Board.Bookings, *boardtest.Booked(at, []int{c.gpu}, "kai", boardtest.At(9, 0, 0), boardtest.At(10, 0, 0), ""))
+					next.Board.Bookings = append(next.Board.Bookings,
+						*boardtest.Booked(at, []int{c.gpu}, "kai", boardtest.At(9, 0, 0), boardtest.At(10, 0, 0), ""))
 					republish(t, dir, next, generation)
 					renewed(t, b)
 					b.Until("the news in the row", `row() !== was && row().matches(".busy")`)
@@ -163,7 +169,8 @@ func TestBrowserKeepsUnchangedHosts(t *testing.T) {
 			for generation := 1; generation <= 2; generation++ {
 				rewriteIndex(t, dir, occupied(boardtest.Lab(), 0, 5, generation))
 				renewed(t, b)
-				expect(t, b, `lines.filter(line => line.isConnected).length + " of " + document.querySelectorAll(".host").length`, "8 of 9")
+				expect(t, b,
+					`lines.filter(line => line.isConnected).length + " of " + document.querySelectorAll(".host").length`, "8 of 9")
 				expect(t, b, `document.querySelectorAll(".host .fold").length`, "9")
 			}
 			expect(t, b, `document.querySelectorAll("button .cpy,.line .line,th button button,.counts,h1").length`, "2")
@@ -192,7 +199,8 @@ func TestBrowserLeavesASelectionAlone(t *testing.T) {
 	site := serve(t, dir, boardtest.Now.Add(14*time.Second))
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
 	b.Do(chromedp.Navigate(site + "index.html?order=load"))
-	b.Value(`(window.line = document.getElementById("boreas"), getSelection().selectAllChildren(line.querySelector("h3")))`)
+	b.Value(
+		`(window.line = document.getElementById("boreas"), getSelection().selectAllChildren(line.querySelector("h3")))`)
 	b.Until("the selection", `String(getSelection()).includes("boreas")`)
 	rewriteIndex(t, dir, occupied(boardtest.Lab(), 1, 0, 1))
 	renewed(t, b)
@@ -213,7 +221,8 @@ func TestBrowserSelectsAgain(t *testing.T) {
 	before(b, laterByHand)
 	b.Do(chromedp.Navigate(site + "index.html"))
 	b.Value(`document.addEventListener("selectionchange", () => { window.noticed = true; })`)
-	b.Value(`(window.line = document.getElementById("boreas"), window.text = line.querySelector("h3 a").firstChild, getSelection().setBaseAndExtent(text, 5, text, 1))`)
+	b.Value(
+		`(window.line = document.getElementById("boreas"), window.text = line.querySelector("h3 a").firstChild, getSelection().setBaseAndExtent(text, 5, text, 1))`)
 	b.Until("the selection", `window.noticed && String(getSelection()) === "orea"`)
 	b.Value(`later = 61000`)
 	rewriteIndex(t, dir, occupied(boardtest.Lab(), 1, 0, 1))
@@ -230,7 +239,8 @@ func TestBrowserStaysWhereItIs(t *testing.T) {
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
 	b.Size(800, 500)
 	for name, focus := range map[string]string{
-		"scrolled": "document.body", "scrolled, with focus": `row.querySelector("summary")`, "typing": `document.getElementById("_q")`,
+		"scrolled": "document.body", "scrolled, with focus": `row.querySelector("summary")`,
+		"typing": `document.getElementById("_q")`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			rewriteIndex(t, dir, boardtest.Lab())
@@ -240,9 +250,11 @@ func TestBrowserStaysWhereItIs(t *testing.T) {
 			if name != "typing" {
 				b.Value(`row.scrollIntoView({ block: "center" })`)
 			}
-			b.Value(`(document.querySelector("h1").remove(), requestAnimationFrame(() => requestAnimationFrame(() => { window.painted = true; })))`)
+			b.Value(
+				`(document.querySelector("h1").remove(), requestAnimationFrame(() => requestAnimationFrame(() => { window.painted = true; })))`)
 			b.Until("a frame", `window.painted`)
-			b.Value(`(window.id = seen.id, window.line = document.getElementById("atlas"), window.before = seen.getBoundingClientRect().top)`)
+			b.Value(
+				`(window.id = seen.id, window.line = document.getElementById("atlas"), window.before = seen.getBoundingClientRect().top)`)
 			rewriteIndex(t, dir, occupied(boardtest.Lab(), 0, 5, 1))
 			renewed(t, b)
 			expect(t, b, `[line.isConnected, document.querySelector("h1").offsetHeight > 10].join()`, "false,true")
@@ -349,7 +361,8 @@ func TestBrowserTurnsTheWall(t *testing.T) {
 	turned := func() (ids []string) {
 		t.Helper()
 		for _, page := range []string{"1 / 2", "2 / 2"} {
-			b.Until("page "+page, `document.getElementById("_turn").offsetHeight > 0 && document.getElementById("_turn").textContent === "`+page+`"`)
+			b.Until("page "+page,
+				`document.getElementById("_turn").offsetHeight > 0 && document.getElementById("_turn").textContent === "`+page+`"`)
 			ids = append(ids, strings.Split(b.Value(shown), ",")...)
 		}
 		slices.Sort(ids)

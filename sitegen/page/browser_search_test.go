@@ -30,11 +30,13 @@ func searched() render.Input {
 			}
 			if j > 3 {
 				g.State = board.Busy
-				boardtest.Process(g, 1000+j, []string{"mira", "tomas"}[i], []string{"train.py", "sweep.py"}[i], 9000, boardtest.Now)
+				boardtest.Process(g, 1000+j, []string{"mira", "tomas"}[i], []string{"train.py", "sweep.py"}[i], 9000,
+					boardtest.Now)
 			}
 		}
 	}
-	in.Board.Hosts[0].GPUs[5].Booking = boardtest.Booked("europa", []int{5}, "mira", boardtest.Now, boardtest.At(1, 0, 0), "camera ready")
+	in.Board.Hosts[0].GPUs[5].Booking = boardtest.Booked("europa", []int{5}, "mira", boardtest.Now,
+		boardtest.At(1, 0, 0), "camera ready")
 	in.Board.Hosts[1].GPUs[6].IdleSince = boardtest.Now.Add(-19 * time.Hour)
 	in.Board.Hosts[1].GPUs[0].MemoryTotal = new(int64(24 << 10))
 	boardtest.Finish(in.Board)
@@ -79,8 +81,9 @@ func TestBrowserSearch(t *testing.T) {
 		"nothing-of-all": "",
 	} {
 		b.Do(chromedp.Navigate("file://" + dir + "/index.html"))
-		b.Value(fmt.Sprintf(`(s => { s.value = %q; s.dispatchEvent(new Event("input")); })(document.getElementById("_q"))`,
-			query))
+		b.Value(
+			fmt.Sprintf(`(s => { s.value = %q; s.dispatchEvent(new Event("input")); })(document.getElementById("_q"))`,
+				query))
 		if got := b.Value(rows); got != want {
 			t.Errorf("%q finds %s, want %s", query, got, want)
 		}
@@ -163,7 +166,8 @@ func TestBrowserOpensAHost(t *testing.T) {
 	waitFor(t, b, open, "gpu005 8")
 	// Her own row says what she can do with it.
 	expect(t, b,
-		`[...document.querySelectorAll(".bkp summary")].map((s, i) => s.textContent === "extend" ? i : "").join("")`, "3")
+		`[...document.querySelectorAll(".bkp summary")].map((s, i) => s.textContent === "extend" ? i : "").join("")`,
+		"3")
 	expect(t, b,
 		`[...document.querySelectorAll("#gpu005 .rows a[href]")].every(a => a.href.startsWith(location.origin + "/any/where/"))`, "true")
 	b.Value(users)

@@ -96,7 +96,8 @@ func hostTells(h *board.Host) (list []happening) {
 	for i := range h.GPUs {
 		if x := h.GPUs[i].XID; x != nil {
 			list = append(list, happening{
-				at: x.At.Time, kind: "xid", host: h.Name, gpus: []string{h.GPUs[i].Label()}, value: strconv.Itoa(x.Code),
+				at: x.At.Time, kind: "xid", host: h.Name, gpus: []string{h.GPUs[i].Label()},
+				value: strconv.Itoa(x.Code),
 			})
 		}
 	}

@@ -39,7 +39,8 @@ func (v *view) makeHelp(files fs.FS, pages []docs.Page) (*help, error) {
 		path := "help/" + p.Name + "/index.html"
 		frame := v.frame("help", path, time.Time{}, v.in.Board.Every())
 		file, err := v.newFile(frame,
-			templates.Help(&templates.HelpPage{Frame: frame, Heading: doc.Heading, Contents: doc.Contents, Body: doc.Body}))
+			templates.Help(
+				&templates.HelpPage{Frame: frame, Heading: doc.Heading, Contents: doc.Contents, Body: doc.Body}))
 		if err != nil {
 			return nil, err
 		}

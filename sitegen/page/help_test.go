@@ -339,7 +339,8 @@ func TestFirstLineHasNoMarks(t *testing.T) {
 
 // TestThePageForMissingOnes is sent at any depth, so it needs no file beside it.
 func TestThePageForMissingOnes(t *testing.T) {
-	for base, root := range map[string]string{"": "/", "https://lab.example/": "/", "https://lab.example/gpu": "/gpu/"} {
+	for base, root := range map[string]string{"": "/", "https://lab.example/": "/",
+		"https://lab.example/gpu": "/gpu/"} {
 		in := boardtest.Lab()
 		in.Site.BaseURL = base
 		files := pages(t, in)
@@ -348,7 +349,8 @@ func TestThePageForMissingOnes(t *testing.T) {
 			t.Fatal("there is no 404.html")
 		}
 		page := string(files[i].Content)
-		for _, want := range []string{`href="` + root + `index.html"`, `href="` + root + `assets/`, `src="` + root + `assets/`} {
+		for _, want := range []string{`href="` + root + `index.html"`, `href="` + root + `assets/`,
+			`src="` + root + `assets/`} {
 			if !strings.Contains(page, want) {
 				t.Errorf("with %q, the page has no %s", base, want)
 			}

@@ -157,7 +157,8 @@ func (v *view) lines(
 		return nil
 	}
 	first := 0
-	for first < len(columns[0]) && !slices.ContainsFunc(columns, func(c []float64) bool { return !math.IsNaN(c[first]) }) {
+	for first < len(columns[0]) &&
+		!slices.ContainsFunc(columns, func(c []float64) bool { return !math.IsNaN(c[first]) }) {
 		first++
 	}
 	for i := len(columns[0]) - 1; i >= first; i-- {

@@ -76,7 +76,8 @@ func (v *view) fleetTab(i int, s *render.FleetSpan) templates.FleetTab {
 	row := func(name, unit string, values []float64, top float64) {
 		c := v.words.chart(values, top, unit)
 		c.Class = "wide"
-		c.Text = name + ", " + t.Name + ": ⌀ " + cmp.Or(c.Mean, "–") + " " + unit + ", ≤ " + cmp.Or(c.Most, "–") + " " + unit
+		c.Text = name + ", " + t.Name + ": ⌀ " + cmp.Or(c.Mean, "–") + " " + unit + ", ≤ " + cmp.Or(c.Most, "–") + " " +
+			unit
 		r := templates.FleetRow{Name: name, Chart: c}
 		for i := len(values) - 1; i >= 0 && r.Now == ""; i-- {
 			if !math.IsNaN(values[i]) {
@@ -148,7 +149,8 @@ func (v *view) modelUse(m *fleetModel, used, free []float64, span string) templa
 	}
 	out := templates.ModelUse{Name: m.called, All: v.words.digits(top), Free: m.free}
 	out.Chart = v.words.chart(used, top, v.words.T("sign.gpus"))
-	out.Chart.Text = m.called + ", " + span + ": ⌀ " + cmp.Or(out.Chart.Mean, "–") + " / " + out.All + " " + out.Chart.Unit
+	out.Chart.Text = m.called + ", " + span + ": ⌀ " + cmp.Or(out.Chart.Mean, "–") + " / " + out.All + " " +
+		out.Chart.Unit
 	if n > 0 && all > 0 {
 		out.Share, out.Full = partOf(sum/all), partOf(float64(full)/float64(n))
 	}
@@ -178,7 +180,8 @@ func (v *view) stack(s *render.FleetSpan, held []float64, all float64, span stri
 		return nil
 	}
 	out.Unknown = spansOf(unknownRuns(total), len(total))
-	people := slices.DeleteFunc(slices.Clone(s.People), func(p render.PersonSteps) bool { return v.in.Board.Colors[p.Name] == 0 })
+	people := slices.DeleteFunc(slices.Clone(s.People),
+		func(p render.PersonSteps) bool { return v.in.Board.Colors[p.Name] == 0 })
 	slices.SortStableFunc(people, func(x, y render.PersonSteps) int {
 		return cmp.Compare(v.in.Board.Colors[x.Name], v.in.Board.Colors[y.Name])
 	})
@@ -413,11 +416,13 @@ func (v *view) nowRows(p *templates.HistoryPage) {
 	var idle, noShow, stuck []found
 	b := v.in.Board
 	for h, g := range b.Units() {
-		heldIdle := !g.IdleSince.IsZero() && (g.State == board.Busy || g.State == board.InUse || g.State == board.Contested)
+		heldIdle := !g.IdleSince.IsZero() &&
+			(g.State == board.Busy || g.State == board.InUse || g.State == board.Contested)
 		if g.State != board.Stuck && !(g.NoShow && g.Booking != nil) && !heldIdle {
 			continue
 		}
-		row := templates.NowRow{Where: h.Name + " " + g.Label(), Href: hostHref("../", h.Name) + "#" + v.gpuID(h.Name, g)}
+		row := templates.NowRow{Where: h.Name + " " + g.Label(),
+			Href: hostHref("../", h.Name) + "#" + v.gpuID(h.Name, g)}
 		if g.MemoryUsed != nil {
 			row.Memory = v.words.quantity(v.words.gib(*g.MemoryUsed), "gib")
 		}

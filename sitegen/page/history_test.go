@@ -170,7 +170,8 @@ func TestHostileNamesInThePast(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range files {
-			if strings.HasPrefix(f.Path, "api/v1/history/") && strings.HasSuffix(f.Path, ".json") && !json.Valid(f.Content) {
+			if strings.HasPrefix(f.Path, "api/v1/history/") && strings.HasSuffix(f.Path, ".json") &&
+				!json.Valid(f.Content) {
 				t.Errorf("%.60q breaks %s", x, f.Path)
 			}
 		}
@@ -193,7 +194,8 @@ func TestNewPastIsShown(t *testing.T) {
 	b.Bookings = append(slices.Clone(b.Bookings),
 		*boardtest.Booked("atlas", []int{6}, "eva", boardtest.Now.Add(-5*time.Hour), boardtest.Now, ""))
 	next.Board = &b
-	if third := boardtest.FileOf(t, pages(t, next), "hosts/atlas/index.html"); bytes.Equal(third.Content, second.Content) {
+	if third := boardtest.FileOf(t, pages(t, next), "hosts/atlas/index.html"); bytes.Equal(third.Content,
+		second.Content) {
 		t.Error("a booking is not behind the curve")
 	}
 }
@@ -326,7 +328,8 @@ func TestMarksOfAHost(t *testing.T) {
 	in.Events = []events.Event{
 		{Kind: events.GPULost, At: lost, Host: "atlas", GPU: new(7), Users: []string{"kai"}},
 		{Kind: events.GPULost, At: lost, Host: "boreas", GPU: new(1)},
-		{Kind: events.BookingStart, At: span.From.Add(6 * time.Hour), Host: "atlas", GPU: new(4), Booking: in.Board.Bookings[0].ID},
+		{Kind: events.BookingStart, At: span.From.Add(6 * time.Hour), Host: "atlas", GPU: new(4),
+			Booking: in.Board.Bookings[0].ID},
 	}
 	doc := parse(t, boardtest.FileOf(t, pages(t, in), "hosts/atlas/index.html"))
 	var list []string
@@ -343,14 +346,16 @@ func TestMarksOfAHost(t *testing.T) {
 			marks++
 		}
 	}
-	for i, want := range []string{"GPU 4 eva booking begins", "silent for 3 h", "GPU 4 eva booking ends", "GPU 5 mira began",
+	for i, want := range []string{"GPU 4 eva booking begins", "silent for 3 h", "GPU 4 eva booking ends",
+		"GPU 5 mira began",
 		"GPU 5 mira ended", "GPU 7 kai lost"} {
 		if i >= len(list) || !strings.HasPrefix(list[i], strconv.Itoa(i+1)) || !strings.HasSuffix(list[i], want) {
 			t.Errorf("line %d should say %q: %q", i+1, want, list)
 		}
 	}
 	if len(list) != 6 || marks != 6 || unused != 1 || colored != 2 {
-		t.Errorf("%d lines, %d marks, %d spans booked and not used, %d charts in a color", len(list), marks, unused, colored)
+		t.Errorf("%d lines, %d marks, %d spans booked and not used, %d charts in a color", len(list), marks, unused,
+			colored)
 	}
 }
 
@@ -363,15 +368,19 @@ func TestFleetHappened(t *testing.T) {
 			in.Board.Hosts[i].GPUs[j].XID = nil
 		}
 	}
-	b := *boardtest.Booked("atlas", []int{0, 1}, "mira", boardtest.Now.Add(-30*time.Hour), boardtest.Now.Add(time.Hour), "")
+	b := *boardtest.Booked("atlas", []int{0, 1}, "mira", boardtest.Now.Add(-30*time.Hour), boardtest.Now.Add(time.Hour),
+		"")
 	in.Board.Bookings = []board.Booking{b}
 	in.Events = []events.Event{
 		{Kind: events.BookingStart, At: b.From, Host: "atlas", Booking: b.ID, Users: []string{"mira"}},
-		{Kind: events.BookingEnd, At: boardtest.Now.Add(-20 * time.Hour), Host: "gone", Booking: "released", Users: []string{"kai"}},
+		{Kind: events.BookingEnd, At: boardtest.Now.Add(-20 * time.Hour), Host: "gone", Booking: "released",
+			Users: []string{"kai"}},
 		{Kind: events.HostDown, At: boardtest.Now.Add(-time.Hour), Host: "boreas"},
 		{Kind: events.BookingEnding, At: boardtest.Now, Host: "atlas", Booking: b.ID},
-		{Kind: events.GPUContested, At: boardtest.Now.Add(-2 * time.Hour), Host: "atlas", GPU: new(3), Users: []string{"ada"}},
-		{Kind: events.GPUContested, At: boardtest.Now.Add(-2 * time.Hour), Host: "atlas", GPU: new(3), Users: []string{"kai"}},
+		{Kind: events.GPUContested, At: boardtest.Now.Add(-2 * time.Hour), Host: "atlas", GPU: new(3),
+			Users: []string{"ada"}},
+		{Kind: events.GPUContested, At: boardtest.Now.Add(-2 * time.Hour), Host: "atlas", GPU: new(3),
+			Users: []string{"kai"}},
 		{Kind: events.GPUXID, At: boardtest.Now.Add(-3 * time.Hour), Host: "atlas", GPU: new(3)}, // the snapshot says it
 	}
 	v := newView(in, []*look{{words: englishWords(t)}})
@@ -383,7 +392,8 @@ func TestFleetHappened(t *testing.T) {
 		}
 		got = append(got, line)
 	}
-	want := []string{"boreas||down", "atlas|GPU 3|booked by one person, used by another|ada|kai", "gone||booking ends|kai", "atlas|GPU 0, 1|booking begins|mira"}
+	want := []string{"boreas||down", "atlas|GPU 3|booked by one person, used by another|ada|kai",
+		"gone||booking ends|kai", "atlas|GPU 0, 1|booking begins|mira"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

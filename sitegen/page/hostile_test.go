@@ -28,7 +28,8 @@ var payloads = []string{
 	`javascript:alert(1)`, `JaVaScRiPt:alert(1)`, "java\tscript:alert(1)", `data:text/html,<script>alert(1)</script>`,
 	`vbscript:msgbox(1)`, `" onmouseover="alert(1)`, `' onmouseover='alert(1)`, "` onmouseover=alert(1)",
 	`" style="background:url(//x)`, `</title><script>alert(1)</script>`, `</textarea><script>alert(1)</script>`,
-	`</style><script>alert(1)</script>`, `--><script>alert(1)</script>`, `<!--`, `<![CDATA[<script>alert(1)</script>]]>`,
+	`</style><script>alert(1)</script>`, `--><script>alert(1)</script>`, `<!--`,
+	`<![CDATA[<script>alert(1)</script>]]>`,
 	`<?xml version="1.0"?>`, `<iframe src="javascript:alert(1)">`, `<object data="x">`, `<embed src="x">`,
 	`<base href="//x/">`, `<meta http-equiv="refresh" content="0;url=//x">`, `<link rel=stylesheet href=//x>`,
 	`<form action=//x><input name=a>`, `<details open ontoggle=alert(1)>`, `<a href="javascript:alert(1)">x</a>`,
@@ -263,7 +264,8 @@ func TestAddressInShellLine(t *testing.T) {
 		in := fleets()["bare"]
 		in.Board.Hosts[0].Address = address
 		for _, f := range pages(t, in) {
-			if f.Path == "hosts/a/index.html" && !strings.Contains(string(f.Content), `<code class="copy">`+want+`</code>`) {
+			if f.Path == "hosts/a/index.html" &&
+				!strings.Contains(string(f.Content), `<code class="copy">`+want+`</code>`) {
 				t.Errorf("the address %q is not shown as %q", address, want)
 			}
 		}
@@ -342,7 +344,8 @@ func TestContrast(t *testing.T) {
 		least       float64
 	}{
 		{"ink", "bg", 7}, {"ink", "card", 7}, {"dim", "bg", 4.5}, {"dim", "card", 4.5}, {"dim", "soft", 4.5},
-		{"free", "bg", 4.5}, {"free", "card", 4.5}, {"on-free", "free", 4.5}, {"busy", "card", 4.5}, {"held", "card", 4.5},
+		{"free", "bg", 4.5}, {"free", "card", 4.5}, {"on-free", "free", 4.5}, {"busy", "card", 4.5},
+		{"held", "card", 4.5},
 		{"held", "bg", 4.5},
 		{"booked", "card", 4.5}, {"booked", "bg", 4.5}, {"bad", "card", 4.5}, {"bad", "bg", 4.5}, {"old", "card", 4.5},
 		{"edge", "card", 3}, {"edge", "bg", 3}, {"a", "track", 3},

@@ -216,7 +216,8 @@ func (w *words) meters(h *board.Host, full bool) []templates.Meter {
 		disks = disks[:min(1, len(disks))]
 	}
 	for _, d := range disks {
-		add("disk", render.Clean(d.Mount), w.quantity(fmt.Sprintf("%d / %d", d.Used/1024, d.Total/1024), "gib"), used(d))
+		add("disk", render.Clean(d.Mount), w.quantity(fmt.Sprintf("%d / %d", d.Used/1024, d.Total/1024), "gib"),
+			used(d))
 		if len(n.Disks) > 1 && full && len(out) > 0 {
 			out[len(out)-1].Label = render.Clean(d.Mount)
 		}

@@ -33,7 +33,8 @@ func (v *view) indexPage(cards []*templates.Card) *templates.IndexPage {
 		HeldIdle: v.countOf("index.held", b.Totals.GPUs.HeldIdle, b.Totals.Slices.HeldIdle),
 		Lost:     v.countOf("index.lost", b.Totals.GPUs.ByState[board.Lost], b.Totals.Slices.ByState[board.Lost]),
 		Rowed:    v.rowed, Map: len(b.Hosts) <= denseHosts, Search: v.search(cards),
-		AsOf: v.words.near(b.InventoryAsOf, b.GeneratedAt), BookingsOf: v.words.near(b.BookingsStaleSince, b.GeneratedAt),
+		AsOf:       v.words.near(b.InventoryAsOf, b.GeneratedAt),
+		BookingsOf: v.words.near(b.BookingsStaleSince, b.GeneratedAt),
 	}
 	known := func(c board.Count) int { return c.All - c.ByState[board.Unknown] }
 	p.Blind = p.Units.Any() && known(totals.GPUs)+known(totals.Slices) == 0
@@ -189,7 +190,8 @@ func (v *view) modelsOf(models []board.Model) (list []templates.Supply) {
 		name := v.words.familyOf(m.Name, m.MemoryTotal, sizes)
 		s := templates.Supply{
 			Name: name, Free: m.Free, Query: url.QueryEscape(strings.ToLower(name)),
-			Title: render.Clean(cmp.Or(m.FullName, m.Name)) + ": " + v.words.Count(m.Free, "index.free", m.Free, m.Total),
+			Title: render.Clean(cmp.Or(m.FullName, m.Name)) + ": " +
+				v.words.Count(m.Free, "index.free", m.Free, m.Total),
 		}
 		if next := m.Next; next != nil {
 			s.More, s.Next = fmt.Sprintf("+%d", next.Count), v.words.near(next.At, v.in.Board.GeneratedAt)
@@ -204,7 +206,8 @@ func (v *view) sites() (list []templates.Site) {
 	b := v.in.Board
 	line := func(sums board.Sums) templates.Site {
 		line := templates.Site{
-			Units: unitsOf(&sums.Totals), Models: v.modelsOf(sums.Models), ModelsMore: max(0, len(sums.Models)-maxSupply),
+			Units: unitsOf(&sums.Totals), Models: v.modelsOf(sums.Models),
+			ModelsMore: max(0, len(sums.Models)-maxSupply),
 		}
 		if sums.Problems > 0 {
 			line.Problems = strconv.Itoa(sums.Problems)

@@ -92,7 +92,8 @@ func TestEveryLanguageIsWhole(t *testing.T) {
 	english := builtInWords(t, "en")
 	counted := map[string]bool{}
 	for key := range english {
-		if m := pluralKey.FindStringSubmatch(key); m != nil && english[m[1]+".one"] != "" && english[m[1]+".other"] != "" {
+		if m := pluralKey.FindStringSubmatch(key); m != nil && english[m[1]+".one"] != "" &&
+			english[m[1]+".other"] != "" {
 			counted[m[1]] = true
 		}
 	}
@@ -115,7 +116,8 @@ func TestEveryLanguageIsWhole(t *testing.T) {
 				t.Errorf("%s lacks %q: %q", wordsFile(lang), key, text)
 			case strings.HasPrefix(key, "date."): // a language may name a day in its own way
 			case !slices.Equal(placeholders(got), placeholders(text)):
-				t.Errorf("%s: %q has the places %q, and in English %q", wordsFile(lang), key, placeholders(got), placeholders(text))
+				t.Errorf("%s: %q has the places %q, and in English %q", wordsFile(lang), key, placeholders(got),
+					placeholders(text))
 			}
 		}
 		for key := range list {
@@ -256,7 +258,8 @@ func TestBrowserFindsItsLanguage(t *testing.T) {
 		if page != "" {
 			b.Open(site + page)
 		}
-		b.Until("the page in "+lang, `document.readyState === "complete" && document.documentElement.lang === "`+lang+`"`)
+		b.Until("the page in "+lang,
+			`document.readyState === "complete" && document.documentElement.lang === "`+lang+`"`)
 		expect(t, b, `location.pathname + location.search + location.hash`, "/any/where/"+where)
 	}
 	asks(`["fr-FR", "eo-XX", "en"]`)
@@ -285,7 +288,8 @@ func TestBrowserFitsInEveryLanguage(t *testing.T) {
 			root += lang + "/"
 		}
 		for _, page := range []string{"index.html", "hosts/atlas/index.html", "hosts/atlas/history/index.html",
-			"history/index.html", "users/mira/index.html", "bookings/index.html", "about/index.html", "kiosk/index.html"} {
+			"history/index.html", "users/mira/index.html", "bookings/index.html", "about/index.html",
+			"kiosk/index.html"} {
 			b.Do(chromedp.EmulateViewport(1280, 900), chromedp.Navigate("file://"+root+page))
 			if got := b.Value(overlaps); got != "" {
 				t.Errorf("%s in %s: words lie on others in %s", page, lang, got)

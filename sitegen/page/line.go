@@ -37,7 +37,8 @@ func (v *view) lineOf(h *board.Host) *templates.Card {
 	})
 	for i := range c.Meters {
 		m := &c.Meters[i]
-		m.Label = fmt.Sprintf("%s %s\u00a0%s (%s)", v.words.T("meter."+m.Key), m.Text, v.words.T("sign.percent"), m.More)
+		m.Label = fmt.Sprintf("%s %s\u00a0%s (%s)", v.words.T("meter."+m.Key), m.Text, v.words.T("sign.percent"),
+			m.More)
 	}
 	v.signs(c, h)
 	if c.Units.Free == "" && h.State == board.Up {
@@ -182,7 +183,8 @@ func nameWidth(characters int) string {
 
 // search is what the script of the front page searches.
 func (v *view) search(cards []*templates.Card) templates.Search {
-	s := templates.Search{Models: []templates.SearchModel{}, Hosts: make([]templates.SearchHost, 0, len(v.in.Board.Hosts))}
+	s := templates.Search{Models: []templates.SearchModel{},
+		Hosts: make([]templates.SearchHost, 0, len(v.in.Board.Hosts))}
 	models := map[templates.SearchModel]int{}
 	states := map[board.State]int{}
 	for i, state := range board.States() {

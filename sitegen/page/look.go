@@ -142,8 +142,9 @@ func checkOwn(own fs.FS) error {
 		case name == "head.html", name == "banner.html", name == "footer.html":
 		case strings.HasSuffix(name, ".html"), strings.HasSuffix(name, ".templ"),
 			name == "style", name == "words.json", name == "script":
-			return fmt.Errorf("reading the site's own look: %s has no effect: pages, style and script cannot be replaced; "+
-				"put HTML into head.html, banner.html or footer.html, style into site.css, and words into %s", name,
+			return fmt.Errorf(
+				"reading the site's own look: %s has no effect: pages, style and script cannot be replaced; "+
+					"put HTML into head.html, banner.html or footer.html, style into site.css, and words into %s", name,
 				wordsFile("en"))
 		}
 	}

@@ -70,7 +70,8 @@ func elements(doc *html.Node) []*html.Node {
 }
 
 func htmlFiles(files []render.File) []render.File {
-	return slices.DeleteFunc(slices.Clone(files), func(f render.File) bool { return !strings.HasSuffix(f.Path, ".html") })
+	return slices.DeleteFunc(slices.Clone(files),
+		func(f render.File) bool { return !strings.HasSuffix(f.Path, ".html") })
 }
 
 func TestPagesAreValid(t *testing.T) {
@@ -189,7 +190,8 @@ func sound(t *testing.T, file string, doc *html.Node, ids map[string]bool) {
 				level = l
 			}
 		case "svg":
-			if attr(n, "role") == "img" && attr(n, "aria-label") == "" && find(n, "title") == nil && file != "about/index.html" {
+			if attr(n, "role") == "img" && attr(n, "aria-label") == "" && find(n, "title") == nil &&
+				file != "about/index.html" {
 				t.Errorf("%s: a chart has no words", file)
 			}
 		}
@@ -414,7 +416,8 @@ func TestRowNamesTheHostWhereTheCardCounts(t *testing.T) {
 	said := snapshot.Problem{Code: "gpu:elsewhere", Message: "GPU 0: counted at b"}
 	row := board.GPU{State: board.Unknown, Reason: board.ReasonElsewhere, CountedAt: "b"}
 	b := &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{
-		{Name: "a", State: board.Up, SnapshotAt: boardtest.Now, Problems: []snapshot.Problem{said}, GPUs: []board.GPU{row}},
+		{Name: "a", State: board.Up, SnapshotAt: boardtest.Now, Problems: []snapshot.Problem{said},
+			GPUs: []board.GPU{row}},
 		{Name: "b", State: board.Up, SnapshotAt: boardtest.Now, GPUs: []board.GPU{{State: board.Free}}},
 	}}
 	b.Count()

@@ -110,7 +110,8 @@ func TestEndsSoon(t *testing.T) {
 		Name: "atlas", State: board.Up, SnapshotAt: now, GPUs: []board.GPU{{State: board.Booked}},
 	}}}}
 	b := board.Booking{
-		ID: "a", Host: "atlas", GPUs: []int{0}, Name: "eva", From: now.Add(-time.Hour), Until: now.Add(61 * time.Minute),
+		ID: "a", Host: "atlas", GPUs: []int{0}, Name: "eva", From: now.Add(-time.Hour),
+		Until:  now.Add(61 * time.Minute),
 		Active: true,
 	}
 	in.Board.Bookings, in.Board.Hosts[0].GPUs[0].Booking = []board.Booking{b}, &b
@@ -129,7 +130,8 @@ func TestEndsSoon(t *testing.T) {
 	// Only the clock has moved: the host has sent nothing new.
 	in.Board.GeneratedAt = now.Add(2 * time.Minute)
 	said := soon()
-	for _, path := range []string{"index.html", "hosts/atlas/index.html", "bookings/index.html", "users/eva/index.html"} {
+	for _, path := range []string{"index.html", "hosts/atlas/index.html", "bookings/index.html",
+		"users/eva/index.html"} {
 		if !said[path] {
 			t.Errorf("59 minutes before the end %s does not say it", path)
 		}

@@ -174,7 +174,8 @@ func TestExcessiveMarkdown(t *testing.T) {
 		repeat("- one **thing**\n- another\n\n", all), repeat("- item\n", 20_000),
 		"| a | b | c |\n|---|---|---|\n" + repeat("| 1 | 2 | 3 |\n", 10_000),
 		repeat("[a]: https://example.org/a\n", 2000) + "\n" + repeat("See [a].\n\n", 20_000),
-		repeat("    - - - a\n", 10_000), "```\n" + repeat("x[1] = y[2] * z\n", 10_000) + "```\n", repeat("- - - - -\n", 4000),
+		repeat("    - - - a\n", 10_000), "```\n" + repeat("x[1] = y[2] * z\n", 10_000) + "```\n",
+		repeat("- - - - -\n", 4000),
 		repeat("a line\r\n\r\n", all), repeat("word ", all),
 		repeat("> ", 2*30) + "a\n" + deep[:500],
 	} {
@@ -339,7 +340,8 @@ func TestFactsOfAnXID(t *testing.T) {
 		}
 	}
 	for _, code := range []int{13, 31, 43, 45, 68, 94} {
-		if text := render.XIDMeaning(w.list, code); !strings.Contains(text, "program") || strings.Contains(text, "replace") {
+		if text := render.XIDMeaning(w.list, code); !strings.Contains(text, "program") ||
+			strings.Contains(text, "replace") {
 			t.Errorf("%d, which a program causes: %q", code, text)
 		}
 	}

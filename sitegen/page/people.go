@@ -199,7 +199,8 @@ func (v *view) holders(p *templates.IndexPage) {
 		}
 		known += gpus
 		h := templates.Holder{
-			Person: templates.Person{Name: render.Clean(u.Name), Href: v.userHref("", u.Name)}, Class: v.colorOf(u.Name),
+			Person: templates.Person{Name: render.Clean(u.Name), Href: v.userHref("", u.Name)},
+			Class:  v.colorOf(u.Name),
 		}
 		if u.Idle > 0 {
 			h.Idle = v.words.Count(u.Idle, "ask.idle.gpus", strconv.Itoa(u.Idle))

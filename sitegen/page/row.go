@@ -345,7 +345,8 @@ func (v *view) process(p *board.Process, ref time.Time, row rowSays) templates.P
 	var pids, names []string
 	for _, c := range p.Children {
 		pids = append(pids, strconv.Itoa(c.PID))
-		if name := strings.TrimSpace(w.owner(c.Owner()) + " " + c.Program); name != "" && !slices.Contains(names, name) {
+		if name := strings.TrimSpace(w.owner(c.Owner()) + " " + c.Program); name != "" &&
+			!slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

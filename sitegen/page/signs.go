@@ -154,7 +154,8 @@ func shortNames(hosts []board.Host) map[string]string {
 	names, alike := make(map[string]string, len(hosts)), map[string]int{}
 	for i := range hosts {
 		name := title(&hosts[i])
-		if first, domain, _ := strings.Cut(name, "."); len(domains) == 1 && strings.ContainsFunc(domain, unicode.IsLetter) {
+		if first, domain, _ := strings.Cut(name, "."); len(domains) == 1 &&
+			strings.ContainsFunc(domain, unicode.IsLetter) {
 			name = first
 		}
 		names[hosts[i].Name] = cutMiddle(name)

@@ -32,8 +32,10 @@ func signOfUnits(units ...*board.GPU) string {
 func TestSignSaysStateAndLoad(t *testing.T) {
 	idle := board.GPU{State: board.Busy, IdleSince: boardtest.At(0, -3, 0)}
 	noShow := board.GPU{State: board.Booked, NoShow: true}
-	soon := board.GPU{State: board.Free, Next: boardtest.Booked("a", nil, "eva", boardtest.At(0, 5, 0), boardtest.At(1, 0, 0), "")}
-	later := board.GPU{State: board.Free, Next: boardtest.Booked("a", nil, "eva", boardtest.At(2, 0, 0), boardtest.At(3, 0, 0), "")}
+	soon := board.GPU{State: board.Free,
+		Next: boardtest.Booked("a", nil, "eva", boardtest.At(0, 5, 0), boardtest.At(1, 0, 0), "")}
+	later := board.GPU{State: board.Free,
+		Next: boardtest.Booked("a", nil, "eva", boardtest.At(2, 0, 0), boardtest.At(3, 0, 0), "")}
 	steady := board.GPU{State: board.InUse, Utilization: []*float64{new(10.0), new(99.0)}}
 	steady.UtilizationGPU = new(0) // one sample does not count
 	began := board.GPU{State: board.Busy, Utilization: []*float64{new(60.0), nil}}
@@ -58,9 +60,10 @@ func TestSignOfACardInParts(t *testing.T) {
 		"free 0+3 booked 4+3 busy 8+6": {
 			slice("3g.40gb", board.Busy), slice("2g.20gb", board.Free), slice("2g.20gb", board.Booked),
 		},
-		"free":                          {slice("3g.40gb", board.Free), slice("4g.40gb", board.Free)},
-		"free 0+6 in-use 7+7":           {slice("1c.2g.20gb", board.InUse), slice("MIG", board.Free)},
-		"in-use 0+6 busy 7+1 stuck 9+5": {slice("1g.5gb", board.Busy), slice("2g.5gb", board.Stuck), slice("3g.5gb", board.InUse)},
+		"free":                {slice("3g.40gb", board.Free), slice("4g.40gb", board.Free)},
+		"free 0+6 in-use 7+7": {slice("1c.2g.20gb", board.InUse), slice("MIG", board.Free)},
+		"in-use 0+6 busy 7+1 stuck 9+5": {slice("1g.5gb", board.Busy), slice("2g.5gb", board.Stuck),
+			slice("3g.5gb", board.InUse)},
 	} {
 		if got := signOfUnits(units...); got != want {
 			t.Errorf("the sign is %q, want %q", got, want)
@@ -137,7 +140,8 @@ func partitioned() render.Input {
 		}
 		g.MIGMode, g.Processes = "enabled", nil
 		for k := range 7 {
-			device := &snapshot.MIGDevice{Index: k, GPUInstanceID: new(k + 1), Profile: "1g.10gb", MemoryTotal: new(int64(9000))}
+			device := &snapshot.MIGDevice{Index: k, GPUInstanceID: new(k + 1), Profile: "1g.10gb",
+				MemoryTotal: new(int64(9000))}
 			s := board.NewSlice(g, device)
 			if s.State = board.Free; k > i {
 				s.State = board.Busy
@@ -156,9 +160,12 @@ func TestBrowserFindsTheSignOfASlice(t *testing.T) {
 	dir := siteDir(t, partitioned())
 	b := openBrowser(t, boardtest.Now)
 	const bright = `[...document.querySelectorAll("#gpu001 .gl > :is(use, g)")].map(s => s.matches(".off") ? "-" : "+").join("")`
-	for query, want := range map[string]string{"": "+++", "gpu001 free": "++-", "gpu001 kai": "--+", "gpu001 zoe": "++-"} {
+	for query, want := range map[string]string{"": "+++", "gpu001 free": "++-", "gpu001 kai": "--+",
+		"gpu001 zoe": "++-"} {
 		b.Do(chromedp.Navigate("file://" + dir + "/index.html"))
-		b.Value(fmt.Sprintf(`(s => { s.value = %q; s.dispatchEvent(new Event("input")); })(document.getElementById("_q"))`, query))
+		b.Value(
+			fmt.Sprintf(`(s => { s.value = %q; s.dispatchEvent(new Event("input")); })(document.getElementById("_q"))`,
+				query))
 		expect(t, b, bright, want)
 	}
 	b.Quiet("file://" + dir)
@@ -215,7 +222,8 @@ func TestBrowserOpensBelowTheLine(t *testing.T) {
 		b.Value(`document.querySelector("#` + host + ` .us").click()`)
 	}
 	expect(t, b, columns, before)
-	expect(t, b, `[...document.querySelectorAll(".spread, .host[style]")].map(e => e.id + e.getAttribute("style")).join()`, "")
+	expect(t, b,
+		`[...document.querySelectorAll(".spread, .host[style]")].map(e => e.id + e.getAttribute("style")).join()`, "")
 	b.Quiet(site)
 }
 
@@ -227,7 +235,8 @@ func TestSearchDataHasTheLoadOfHosts(t *testing.T) {
 	for i := range cards {
 		cards[i] = &templates.Card{Load: []templates.Meter{{Key: "cpu", Text: "34"}, {Key: "ram", Text: "61"}}}
 	}
-	if h := v.search(cards).Hosts[3]; h.CPU != "34" || h.Memory != "61" || h.Seen != in.Board.Hosts[3].SnapshotAt.Unix() {
+	if h := v.search(cards).Hosts[3]; h.CPU != "34" || h.Memory != "61" ||
+		h.Seen != in.Board.Hosts[3].SnapshotAt.Unix() {
 		t.Errorf("it is %+v", h)
 	}
 }

@@ -19,7 +19,8 @@ func TestBudgets(t *testing.T) {
 		if n := zipped(t, files[len(files)-1].Content); n > limit {
 			t.Errorf("the front page of %d hosts is %d KiB gzipped, and %d KiB is the most", hosts, n>>10, limit>>10)
 		} else {
-			t.Logf("%d hosts: %.1f KiB gzipped, %d KiB plain", hosts, float64(n)/1024, len(files[len(files)-1].Content)>>10)
+			t.Logf("%d hosts: %.1f KiB gzipped, %d KiB plain", hosts, float64(n)/1024,
+				len(files[len(files)-1].Content)>>10)
 		}
 	}
 	for _, f := range pages(t, boardtest.Lab()) {

@@ -52,7 +52,8 @@ func TestStripOfYesterday(t *testing.T) {
 		t.Errorf("it says %q", s.Text)
 	}
 	var slice templates.Strip // of which no load is known
-	v.drawPast(&slice, &board.GPU{Utilization: make([]*float64, 96), Holders: append(make([]string, 94), "mira", "mira")})
+	v.drawPast(&slice,
+		&board.GPU{Utilization: make([]*float64, 96), Holders: append(make([]string, 94), "mira", "mira")})
 	if len(slice.Past) != 1 || slice.Past[0].Path != "M47 11v-1h1V11z" || slice.Gaps != "" {
 		t.Errorf("a slice that mira held for half an hour is drawn as %v", slice)
 	}
@@ -76,7 +77,8 @@ func TestStripOfTomorrow(t *testing.T) {
 	}{
 		"free": {state: board.Free, free: "free all week"},
 		"free for three days": {
-			state: board.Free, until: in(72), bookings: []*board.Booking{{Name: "eva", From: in(72)}}, free: "free until",
+			state: board.Free, until: in(72), bookings: []*board.Booking{{Name: "eva", From: in(72)}},
+			free: "free until",
 		},
 		"booked by who uses it": {
 			state: board.InUse, bookings: []*board.Booking{{Name: "mira", Until: in(24)}}, bars: []string{"0 50 →"},
@@ -185,10 +187,12 @@ func TestSitesOfOtherClusters(t *testing.T) {
 	}
 	front := boardtest.WithSites(render.Input{Board: &board.Board{GeneratedAt: boardtest.Now}})
 	index := string(fileAt(pages(t, front), "index.html"))
-	if got := lines(front, "index.html"); len(got) != 4 || !strings.HasPrefix(got[3], "sum: all clusters 10 of 93 free + 2 of 9 slices4 H100") {
+	if got := lines(front, "index.html"); len(got) != 4 ||
+		!strings.HasPrefix(got[3], "sum: all clusters 10 of 93 free + 2 of 9 slices4 H100") {
 		t.Errorf("of a site without hosts:\n%s", strings.Join(got, "\n"))
 	}
-	for _, there := range []string{"<em>10 of 93 free</em>", `href="https://south.example.org/"`, `href="sites/index.html"`, `<del class="d">`} {
+	for _, there := range []string{"<em>10 of 93 free</em>", `href="https://south.example.org/"`,
+		`href="sites/index.html"`, `<del class="d">`} {
 		if !strings.Contains(index, there) {
 			t.Errorf("the front page of a site without hosts lacks %s", there)
 		}
@@ -207,7 +211,8 @@ func TestSitesOfOtherClusters(t *testing.T) {
 // says why.
 func TestSmallLabHasTwoColumns(t *testing.T) {
 	cards := []*templates.Card{
-		{ID: "a", Open: true, Rows: make([]templates.Row, 8)}, {ID: "b"}, {ID: "c", Open: true, Rows: make([]templates.Row, 4)},
+		{ID: "a", Open: true, Rows: make([]templates.Row, 8)}, {ID: "b"},
+		{ID: "c", Open: true, Rows: make([]templates.Row, 4)},
 		{ID: "d", Open: true, Rows: make([]templates.Row, 4)},
 	}
 	for n, want := range []int{1, 1, 1, 1, 2} {
@@ -245,7 +250,8 @@ func TestEqualFreeSlicesAreOneRow(t *testing.T) {
 	rows := []templates.Row{
 		slice("a", "1g", board.Free), slice("a", "1g", board.Free), slice("a", "1g", board.Free),
 		slice("a", "2g", board.Free), slice("a", "2g", board.Busy), soon, slice("a", "1g", board.Free),
-		slice("b", "1g", board.Free), slice("b", "1g", board.Free), {State: string(board.Free)}, {State: string(board.Free)},
+		slice("b", "1g", board.Free), slice("b", "1g", board.Free), {State: string(board.Free)},
+		{State: string(board.Free)},
 	}
 	foldFree(rows)
 	for i, want := range []int{3, 0, 0, 1, 0, 0, 1, 2, 0, 0, 0} {

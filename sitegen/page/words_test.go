@@ -147,7 +147,8 @@ func foreignFleets(t testing.TB) map[string]render.Input {
 	}
 	g := &every.Board.Hosts[0].GPUs[0]
 	g.PState, g.MIGMode, g.ThrottleReasons = "P0", "enabled", []string{"power cap"}
-	g.Fan, g.UtilizationMemory, g.ClockSM, g.ClockMemory, g.RetiredPages = new(30), new(20), new(1980), new(2619), new(0)
+	g.Fan, g.UtilizationMemory, g.ClockSM, g.ClockMemory, g.RetiredPages = new(
+		30), new(20), new(1980), new(2619), new(0)
 	g.PCIeWidth, g.PCIeWidthMax = new(8), new(16)
 	g.XID = &snapshot.XID{Code: 79, At: snapshot.TimeOf(boardtest.At(-1, 0, 0))}
 	every.Board.Hosts[0].GPUs[1].XID = &snapshot.XID{Code: 999, At: snapshot.TimeOf(boardtest.At(-1, 0, 0))}
@@ -267,7 +268,8 @@ func bookForms(t *testing.T, own fs.FS) map[string][]byte {
 		Mine: func(booking.Booking) bool { return true },
 		Say:  "time", Detail: "raw words", Field: "until", Standing: lines, Clashes: lines, Saved: lines, At: lines[:1],
 		Jobs: []booking.Job{
-			{Place: host, Who: snapshot.Owner{Person: foreign("kai")}, Program: foreign("train"), Since: now, Memory: memory},
+			{Place: host, Who: snapshot.Owner{Person: foreign("kai")}, Program: foreign("train"), Since: now,
+				Memory: memory},
 			{Place: host},
 			{Place: host, Unknown: true},
 		},
@@ -283,7 +285,8 @@ func bookForms(t *testing.T, own fs.FS) map[string][]byte {
 	few, none := offered, offered
 	few.Offer, none.Offer = &board.Offer{Fit: 2, Open: 1, Next: boardtest.At(5, 0, 0)}, &board.Offer{Fit: 1}
 	forms := map[string][]byte{}
-	for name, b := range map[string]Book{"form": all, "plain form": one, "offer": offered, "too few": few, "none": none} {
+	for name, b := range map[string]Book{"form": all, "plain form": one, "offer": offered, "too few": few,
+		"none": none} {
 		if forms[name], err = p.Book(b); err != nil {
 			t.Fatal(err)
 		}
