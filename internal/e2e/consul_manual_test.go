@@ -46,13 +46,15 @@ func testDatacenters(h *house) {
 		}
 	}
 	h.shows("two groups", groups("east gpu01", "west gpu11", "west gpu12"))
-	front, err := os.ReadFile(filepath.Join(h.site, "index.html"))
-	h.must(err)
-	for _, name := range []string{"east", "west"} {
-		if !regexp.MustCompile(`>\s*` + name + `\s*<`).Match(front) {
-			t.Errorf("the front page has no group %s", name)
+	consultest.Eventually(t, within, func() error { // it is written last
+		front, err := os.ReadFile(filepath.Join(h.site, "index.html"))
+		for _, name := range []string{"east", "west"} {
+			if err == nil && !regexp.MustCompile(`>\s*`+name+`\s*<`).Match(front) {
+				err = fmt.Errorf("the front page has no group %s", name)
+			}
 		}
-	}
+		return err
+	})
 
 	west.consul.Stop()
 	east.enter("wide", "gpu02")
