@@ -98,6 +98,7 @@ func TestPublishedHistoryMatchesTheSimulation(t *testing.T) {
 		}
 	}
 	gpus := map[string]float64{"atlas": 8, "boreas": 4, "dione": 8}
+	unknown := map[string]float64{"dione": 1} // of one, the driver does not tell the processes
 	length := end.Add(6 * time.Minute).Sub(week.From).Hours()
 	known := 0.0
 	for _, h := range hosts.Windows[1].Hosts {
@@ -105,7 +106,8 @@ func TestPublishedHistoryMatchesTheSimulation(t *testing.T) {
 		slack := 0.01 * truth.known
 		l.near("hours known of "+h.Name, h.Known/gpus[h.Name], truth.known, slack)
 		l.near("energy of "+h.Name, h.Energy, truth.energy, 0.01*truth.energy+slack*gpus[h.Name]*0.7)
-		l.near("held and free of "+h.Name, h.GPUHours+h.Free, h.Known, 0.02*h.Known)
+		told := h.Known * (gpus[h.Name] - unknown[h.Name]) / gpus[h.Name]
+		l.near("held and free of "+h.Name, h.GPUHours+h.Free, told, 0.02*h.Known)
 		l.near("coverage of "+h.Name, h.Coverage, truth.known/length, slack/length+0.01)
 		known += truth.known
 	}

@@ -417,7 +417,7 @@ func stateSettings() []setting {
 		return inSite("api/v1/hosts.json", `"name":"`+name+`".*?"state":"(.*?)"`)
 	}
 	gpu := func(index int, pattern string) func(*trial) string {
-		return inSite("api/v1/hosts/gpu01.json", fmt.Sprintf(`"index":%d,"uuid":"GPU-%d".*?%s`, index, index, pattern))
+		return inSite("api/v1/hosts/gpu01.json", fmt.Sprintf(`"index":%d,"vendor":"nvidia","uuid":"GPU-%d".*?%s`, index, index, pattern))
 	}
 	return []setting{
 		{"stale_after", "5m", "stale", "1h", "up", host("gpu02")},
