@@ -462,7 +462,7 @@ func historySettings() []setting {
 	return []setting{
 		// The mark of a row and the hours of its user follow the same limit: lea's job runs at 10 %.
 		{"idle_percent", "5", "marked false, hours false", "20", "marked true, hours true", func(l *trial) string {
-			mark := inSite("api/v1/hosts/gpu01.json", `"index":0,"uuid":"GPU-0".*?"idle_for_seconds":(\w+)`)(l)
+			mark := inSite("api/v1/hosts/gpu01.json", `"index":0,"vendor":"nvidia","uuid":"GPU-0".*?"idle_for_seconds":(\w+)`)(l)
 			return fmt.Sprintf("marked %t, hours %t", mark != "null", l.hours("today", "lea", "idle_hours") != "0")
 		}},
 		{"no_history", "true", "", "false", "state/history.db", made("state/history.db")},
