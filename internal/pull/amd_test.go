@@ -322,8 +322,10 @@ func TestAMDThatHangs(t *testing.T) {
 	root, _ := amdRoot(t, 1)
 	usual := os.Getenv("PATH")
 	for hangs, want := range map[string]string{
-		"D    python3 /opt/rocm/bin/amd-smi static": "0:busy 1:unknown", "S    amd-smi": "0:busy 1:free",
-		"D    grep x sys/class/drm/card0": "",
+		"D       00:10 python3 /opt/rocm/bin/amd-smi static": "0:busy 1:unknown",
+		"S    02:11:03 amd-smi":                              "0:busy 1:free",
+		"D       00:09 amd-smi static":                       "0:busy 1:free", // so it may end by itself
+		"D    02:11:03 grep x sys/class/drm/card0":           "",
 	} {
 		dir := t.TempDir()
 		write(t, dir+"/ps", "#!/bin/sh\ncase $* in *args=*) echo '"+hangs+"';; *) exec /bin/ps \"$@\";; esac\n", 0o755)
@@ -337,6 +339,23 @@ func TestAMDThatHangs(t *testing.T) {
 		}
 		if s := readOf(t, out); rowsOf(s) != want || strings.Count(out, "\n/proc/1/status:Name:") != 1 {
 			t.Errorf("%s: %s, want %s", hangs, rowsOf(s), want)
+		}
+	}
+}
+
+// TestNvidiaSMIThatHangs: one that has waited for the driver for ten seconds counts as ended by time, and no other is
+// started; a younger one may be anybody's that is just starting.
+func TestNvidiaSMIThatHangs(t *testing.T) {
+	root, _ := amdRoot(t, 1)
+	usual := os.Getenv("PATH")
+	for state, hangs := range map[string]bool{
+		"D       00:10 nvidia-smi": true, "D       00:09 nvidia-smi": false, "S    02:11:03 nvidia-smi": false,
+	} {
+		dir := t.TempDir()
+		write(t, dir+"/ps", "#!/bin/sh\ncase $* in *comm=*) echo '"+state+"';; *) exec /bin/ps \"$@\";; esac\n", 0o755)
+		t.Setenv("PATH", dir+":"+usual)
+		if out := runBelow(t, "sh", root); strings.Contains(out, ">smi\n%?124") != hangs {
+			t.Errorf("%s: hangs %v, want %v", state, !hangs, hangs)
 		}
 	}
 }

@@ -4,6 +4,7 @@
 #   /path:x   a line of a file, or a file that exists; a directory if / stands before the colon
 #   @12.34    how long the node has been up
 #   .         the end
+# A program that has been in state D for ten seconds hangs, and is not started again.
 PATH=$PATH:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/nvidia/bin:/usr/lib/wsl/lib:/opt/bin:/opt/rocm/bin:/run/current-system/sw/bin;
 unset LC_ALL; LANG=C; LC_CTYPE=C.UTF-8; LC_MESSAGES=C; TZ=UTC; export PATH LANG LC_CTYPE LC_MESSAGES TZ;
 exec 3>&1 </dev/null 2>/dev/null; t=; out=;
@@ -15,12 +16,13 @@ out=$( { { $t "$@"; printf "\n?%s\n" $? >&2; } 2>&1 >&5 | tail -c 4000 | sed "s/
 printf "%s\n" "$out" | sed "s/^/|/";
 };
 up;
-if ps -u "$(id -u)" -o stat= -o comm= | grep -q "^D.*nvidia-smi"; then echo ">smi"; echo "%?124";
+old() { ps -u "$(id -u)" -o stat= -o etime= -o "$1=" | grep "^D" | grep -v " 0*0:0[0-9] "; };
+if old comm | grep -q nvidia-smi; then echo ">smi"; echo "%?124";
 elif command -v nvidia-smi >/dev/null; then run smi nvidia-smi @SMI; fi;
 pids="1 $(printf "%s\n" "$out" | sed -n "s/.*<pid>\([0-9]\{1,7\}\)<.*/\1/p" | sort -u | head -n 512)";
 case $out in *"<mig_device>"*) run list nvidia-smi @LIST;; esac;
 amd() {
-hung=$(ps -u "$(id -u)" -o stat= -o args= | grep "^D" | grep -v "sh -c");
+hung=$(old args | grep -v "sh -c");
 case $hung in *sys/class/drm*) exit;; esac;
 c="sys/class/drm/card*/device"; h="$c/hwmon/hwmon*"; k=sys/class/kfd/kfd; n="$k/topology/nodes/*"; all=;
 set -- $k/proc/*/vram_* $k/proc/*/queues/*/gpuid $k/proc/*/context_*/vram_* $k/proc/*/context_*/queues/*/gpuid;
