@@ -46,7 +46,7 @@ func (c *Collector) amdGPUs(ctx context.Context, s *snapshot.Snapshot) {
 		c.amd.waiting = nil
 	case <-timer.C:
 		s.GPUsComplete = false
-		s.Errors = slices.DeleteFunc(s.Errors, func(p snapshot.Problem) bool { return p.Code == "smi:missing" })
+		s.Errors = slices.DeleteFunc(s.Errors, smiMissing)
 		report(s, "amd:timeout", "the files of AMD's driver could not be read within %s: see `dmesg`", c.opts.SMIBudget)
 		return
 	case <-ctx.Done():
@@ -71,7 +71,7 @@ func (c *Collector) addAMD(s *snapshot.Snapshot, k *amdsmi.Kernel, a *amdsmi.Ans
 	}
 	r := amdsmi.Read(k, a, amdsmi.Options{First: c.amd.first, Integrated: c.opts.AMDIntegrated, Failed: failed,
 		Unseen: c.opts.Elsewhere != nil})
-	missing := slices.IndexFunc(s.Errors, func(p snapshot.Problem) bool { return p.Code == "smi:missing" })
+	missing := slices.IndexFunc(s.Errors, smiMissing)
 	switch {
 	case len(r.GPUs) == 0:
 		if missing >= 0 && r.Integrated {

@@ -180,6 +180,9 @@ func limitProblems(all []snapshot.Problem) []snapshot.Problem {
 	return kept
 }
 
+// smiMissing reports whether a problem says that nvidia-smi is missing, which is none where another vendor's GPUs are.
+func smiMissing(p snapshot.Problem) bool { return p.Code == "smi:missing" }
+
 // report adds a problem to a snapshot.
 func report(s *snapshot.Snapshot, code, format string, args ...any) {
 	message := snapshot.Text(fmt.Sprintf(format, args...), snapshot.MaxTextBytes)

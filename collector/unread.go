@@ -74,21 +74,16 @@ func oneLine(path string) string {
 // NVIDIA's, unless there is a card of theirs as well.
 func (c *Collector) nameUnread(s *snapshot.Snapshot) {
 	if !c.found.looked {
-		sys := c.opts.Roots.Sys
-		if sys == "" {
-			sys = "/sys"
-		}
-		c.found.look(sys, c.opts.Roots.Proc)
+		c.found.look(c.opts.Roots.Sys, c.opts.Roots.Proc)
 	}
-	missing := func(p snapshot.Problem) bool { return p.Code == "smi:missing" }
-	without := slices.ContainsFunc(s.Errors, missing)
+	without := slices.ContainsFunc(s.Errors, smiMissing)
 	for _, what := range c.found.unread {
 		if what == jetson && !without {
 			continue // which nvidia-smi reads
 		}
 		report(s, "gpu:unread", "%s is here; gpuboard does not read it yet", what)
 		if !c.found.nvidia {
-			s.Errors = slices.DeleteFunc(s.Errors, missing)
+			s.Errors = slices.DeleteFunc(s.Errors, smiMissing)
 		}
 	}
 }

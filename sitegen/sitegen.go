@@ -261,6 +261,25 @@ func (g *Generator) lock() (*os.File, error) {
 	return lock, nil
 }
 
+// CopyState copies a state directory, if there is one. The error is [ErrLocked] while a generation changes it. Where
+// this account may not write the lock, it copies without.
+func CopyState(to, state string) error {
+	if _, err := os.Stat(state); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	lock, err := (&Generator{opt: Options{State: state}}).lock()
+	if errors.Is(err, ErrLocked) {
+		return err
+	}
+	if err == nil {
+		defer atomicfile.Unlock(lock)
+	}
+	if err := os.CopyFS(to, os.DirFS(state)); err != nil {
+		return fmt.Errorf("copying the state directory: %w", err)
+	}
+	return nil
+}
+
 // Close gives up what the generator keeps from one generation to the next. It
 // closes the history that the generator opened, so that all of it lies in one
 // file, and the next process has no journal to read. It returns what could not be carried out in the end.

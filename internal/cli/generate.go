@@ -125,8 +125,9 @@ func preview(cfg *config.Config, goOn bool) (drop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a directory for a copy of the state: %w", err)
 	}
-	if err := watch.CopyState(dir, cfg.String("state")); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+	if err := betweenGenerations(func() error { return sitegen.CopyState(dir, cfg.String("state")) }); err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, err
 	}
 	cfg.Set("state", dir, "--dry-run")
 	cfg.Pretend, cfg.Preview = true, true
@@ -162,8 +163,22 @@ func (a *app) sayDone(report sitegen.Report, more string) {
 		report.Written, report.Same, report.Removed, more)
 }
 
-// acceptPatience is how long accept waits for the end of a generation.
-const acceptPatience = 30 * time.Second
+// generationPatience is how long a command waits for the end of a generation.
+const generationPatience = 30 * time.Second
+
+// betweenGenerations does what a generation in progress refuses with [sitegen.ErrLocked], again and again until it has
+// ended.
+func betweenGenerations(do func() error) error {
+	err := do()
+	for end := time.Now().Add(generationPatience); errors.Is(err, sitegen.ErrLocked) && time.Now().Before(end); {
+		time.Sleep(100 * time.Millisecond)
+		err = do()
+	}
+	if errors.Is(err, sitegen.ErrLocked) {
+		return failure.Because("state:in-use", failure.New(failure.ExitTryAgain, err, "try again"))
+	}
+	return err
+}
 
 func (a *app) acceptCommand() *cobra.Command {
 	c := &cobra.Command{
@@ -186,21 +201,18 @@ func (a *app) acceptCommand() *cobra.Command {
 			if err := a.refuseRoot(state); err != nil {
 				return err
 			}
-			known, err := sitegen.Accept(state, host)
-			for end := time.Now().Add(acceptPatience); errors.Is(err, sitegen.ErrLocked) && time.Now().Before(end); {
-				time.Sleep(100 * time.Millisecond)
+			known := false
+			err = betweenGenerations(func() (err error) {
 				known, err = sitegen.Accept(state, host)
-			}
-			if errors.Is(err, sitegen.ErrLocked) {
-				return failure.Because("state:in-use", failure.New(failure.ExitTryAgain, err, "try again"))
-			}
+				if err != nil && !errors.Is(err, sitegen.ErrLocked) {
+					err = fmt.Errorf("accepting %s: %w", host, err)
+				}
+				return err
+			})
 			if err == nil && !known {
 				return failure.Usage("gpuboard status", "no snapshot of %s is remembered in %s", host, state)
 			}
-			if err != nil {
-				return fmt.Errorf("accepting %s: %w", host, err)
-			}
-			return nil
+			return err
 		}),
 	}
 	a.flags(c, "state")

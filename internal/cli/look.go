@@ -25,9 +25,14 @@ import (
 
 // hereKeys are the settings of commands that look at this node now.
 func hereKeys() []string {
-	return []string{"host", "spool", "nvidia_smi", "nvidia_smi_timeout", "amd_smi", "amd_integrated", "ps", "site_url",
-		"site_timeout", "data", "site", "comments", "aliases",
-		"timezone", "free_memory_mib", "free_memory_percent", "service_accounts", "container_uids", "container_people"}
+	here := []string{"host", "spool", "nvidia_smi", "nvidia_smi_timeout", "amd_smi", "amd_integrated", "ps"}
+	return append(here, judgingKeys()...)
+}
+
+// judgingKeys are the settings by which the GPUs of a node that was read are free or in use.
+func judgingKeys() []string {
+	return []string{"site_url", "site_timeout", "data", "site", "comments", "aliases", "timezone",
+		"free_memory_mib", "free_memory_percent", "service_accounts", "container_uids", "container_people"}
 }
 
 // partial is the exit status of an answer that may lack GPUs; nil for a full one.

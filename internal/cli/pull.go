@@ -48,7 +48,7 @@ func (a *app) pullCommand() *cobra.Command {
 			return a.list(c.Context(), cfg, node, asJSON)
 		}),
 	}
-	a.flags(c, append(hereKeys()[5:], "identity", "known_hosts")...) // without those of collecting here
+	a.flags(c, append(judgingKeys(), "identity", "known_hosts")...)
 	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
 	c.Flags().BoolVar(&command, "print-command", false, "print what is run on a node")
 	c.Flags().StringVar(&key, "authorize", "", "print the line of authorized_keys for the key in `FILE`")

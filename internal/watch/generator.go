@@ -174,28 +174,6 @@ func options(cfg *config.Config, version string, now func() time.Time) (o sitege
 	}, nil
 }
 
-// CopyState copies a state directory, if there is one, while no generation changes it.
-func CopyState(to, state string) error {
-	if _, err := os.Stat(state); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	for {
-		lock, err := atomicfile.Lock(filepath.Join(state, "generate.lock"), 0o600)
-		if errors.Is(err, atomicfile.ErrLocked) {
-			time.Sleep(50 * time.Millisecond) // a generation takes seconds at the most
-			continue
-		}
-		if err == nil {
-			defer atomicfile.Unlock(lock)
-		}
-		break // without a lock where this account may not write
-	}
-	if err := os.CopyFS(to, os.DirFS(state)); err != nil {
-		return fmt.Errorf("copying the state directory: %w", err)
-	}
-	return nil
-}
-
 // resolverOf asks the configured sources.
 func resolverOf(cfg *config.Config) (*inventory.Resolver, error) {
 	listed, problems := inventory.List(cfg.Hosts)
