@@ -1,6 +1,7 @@
 package pull
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,7 +75,7 @@ func (f *Fleet) Read(ctx context.Context, targets []Target) (problems []snapshot
 			delete(f.nodes, t)
 		}
 	}
-	once, cancel := context.WithTimeout(ctx, onceBudget)
+	once, cancel := context.WithTimeout(ctx, cmp.Or(f.Budget, onceBudget))
 	defer cancel()
 	for _, t := range targets {
 		if f.nodes[t] != nil {

@@ -32,7 +32,8 @@ type Options struct {
 	Version              string
 	Now                  func() time.Time
 	Identity, KnownHosts []string
-	// Budget bounds one reading, with the login; readBudget if 0.
+	// Budget bounds one reading, with the login, and all of them before a single generation; readBudget or onceBudget
+	// if 0.
 	Budget time.Duration
 	// ResolveConfig is [sshclient.Options.ResolveConfig].
 	ResolveConfig func(ctx context.Context, host string) ([]byte, error)

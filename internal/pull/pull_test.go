@@ -72,7 +72,8 @@ func serve(t testing.TB, config string, env ...string) *sshtest.Server {
 func login(s *sshtest.Server) string { return fmt.Sprintf("%s@%s:%d", s.User, s.Host, s.Port) }
 
 func optionsFor(s *sshtest.Server) Options {
-	return Options{Version: "test", Now: time.Now, Identity: []string{s.Key}, KnownHosts: []string{s.KnownHosts}}
+	return Options{Version: "test", Now: time.Now, Identity: []string{s.Key}, KnownHosts: []string{s.KnownHosts},
+		Budget: need.Patience}
 }
 
 // work starts a process that a GPU could have.

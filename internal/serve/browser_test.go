@@ -133,6 +133,13 @@ func (l *lab) do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
+// click clicks on an element as a keyboard does: a pointer would miss what moves while answers arrive.
+func (l *lab) click(selector string) {
+	l.t.Helper()
+	l.until(selector, fmt.Sprintf(`document.querySelector(%q)?.getClientRects().length > 0`, selector))
+	browser.Eval[bool](l.page, fmt.Sprintf(`(document.querySelector(%q).click(), true)`, selector))
+}
+
 // fill types into a field in the place of what is there.
 func (l *lab) fill(selector, text string) {
 	l.t.Helper()
@@ -147,7 +154,7 @@ func TestBrowserBooks(t *testing.T) {
 	free := browser.Eval[string](l.page, `document.querySelector(".r.free").id`)
 	host, gpu := free[:strings.LastIndex(free, "-")], free[strings.LastIndex(free, "-")+1:]
 	row := "#" + free
-	l.do(chromedp.Click(row + " .bkp summary"))
+	l.click(row + " .bkp summary")
 	l.until("the offer of the form", fmt.Sprintf(`document.querySelector("%s .bkp > p").textContent === "book it here"`, row))
 	l.fill(row+" .wish input[name=name]", "eva")
 	l.fill(row+" .wish input[name=until]", "2d 6h")
@@ -173,7 +180,7 @@ func TestBrowserBooks(t *testing.T) {
 	// A slip, which loses nothing of what was typed.
 	l.fill("#_comment", `<img src=x onerror="document.title='owned'">`)
 	l.fill("#_until", "2026/11/22")
-	l.do(chromedp.Click("#_form p > button"))
+	l.click("#_form p > button")
 	l.until("the refusal", `!!document.getElementById("_say")`)
 	if say := l.page.Text("#_say"); !strings.Contains(say, "with slashes") {
 		t.Errorf("it says %q", say)
@@ -182,7 +189,7 @@ func TestBrowserBooks(t *testing.T) {
 		t.Errorf("the comment is %q by now", typed)
 	}
 	l.fill("#_until", "2d")
-	l.do(chromedp.Click("#_form p > button"))
+	l.click("#_form p > button")
 	l.until("the word that it is saved", `(s => s && s.textContent.includes("Saved.") && s.textContent.includes("`+host+` `+gpu+`"))(document.getElementById("_saved"))`)
 	if all := l.bookings(); len(all) != 1 || all[0].Name != "eva" || time.Until(all[0].Until).Round(time.Hour) != 48*time.Hour {
 		t.Fatalf("bookings %+v", all)
@@ -201,7 +208,7 @@ func TestBrowserBooks(t *testing.T) {
 	}
 
 	// Another person is told who has it, by the panel and by the form.
-	l.do(chromedp.Click(row + " .bkp summary"))
+	l.click(row + " .bkp summary")
 	l.until("the panel", fmt.Sprintf(`!!document.querySelector("%s .wish")`, row))
 	l.fill(row+" .wish input[name=name]", "mira")
 	if search := browser.Eval[string](l.page, `location.search`); search != "" {
@@ -216,7 +223,7 @@ func TestBrowserBooks(t *testing.T) {
 	l.until("what is wrong with a time", fmt.Sprintf(`document.querySelector("%s .wish + .says.bad")?.textContent.includes("with slashes")`, row))
 	open("mira")
 	l.fill("#_until", "1d")
-	l.do(chromedp.Click("#_form p > button"))
+	l.click("#_form p > button")
 	l.until("the refusal", `!!document.getElementById("_say")`)
 	if say := l.page.Text("#_say"); !strings.Contains(say, "already booked") || !strings.Contains(say, "eva") {
 		t.Errorf("it says %q", say)
@@ -228,13 +235,13 @@ func TestBrowserBooks(t *testing.T) {
 	// She extends it, and lets go of it.
 	open("eva")
 	l.fill(`.standing input[name=end]`, "1d")
-	l.do(chromedp.Click(`.standing button[value=extend]`))
+	l.click(`.standing button[value=extend]`)
 	l.until("the word that it is done", `!!document.getElementById("_saved")`)
 	if all := l.bookings(); len(all) != 1 || time.Until(all[0].Until).Round(time.Hour) != 72*time.Hour {
 		t.Fatalf("bookings %+v", all)
 	}
 	open("eva")
-	l.do(chromedp.Click(`.standing button[value=release]`))
+	l.click(`.standing button[value=release]`)
 	l.until("the word that it is done", `!!document.getElementById("_saved")`)
 	if all := l.bookings(); len(all) != 1 || all[0].Until.After(time.Now()) {
 		t.Fatalf("bookings %+v", all)
@@ -249,13 +256,13 @@ func TestBrowserBooks(t *testing.T) {
 	open("eva")
 	l.fill("#_from", "tomorrow 9:00")
 	l.fill("#_until", "1d")
-	l.do(chromedp.Click("#_form p > button"))
+	l.click("#_form p > button")
 	l.until("the word that it is done", `!!document.getElementById("_saved")`)
 	if all := l.bookings(); len(all) != 2 || !all[1].From.After(time.Now()) || all[1].Until.Sub(all[1].From).Round(2*time.Hour) != 24*time.Hour {
 		t.Fatalf("bookings %+v", all)
 	}
 	open("eva")
-	l.do(chromedp.Click(`.standing button[value=release]`))
+	l.click(`.standing button[value=release]`)
 	l.until("the word that it is done", `!!document.getElementById("_saved")`)
 	if all := l.bookings(); len(all) != 1 || all[0].Until.After(time.Now()) {
 		t.Fatalf("deleted before it began, and there are %+v", all)
@@ -285,7 +292,7 @@ func TestBrowserPanelFromDisk(t *testing.T) {
 	for _, page := range []string{"index.html", "hosts/" + l.hosts[0].Name + "/index.html"} {
 		panel := func(gpu, name, end, comment string) (due, command string) {
 			l.page.Open("file://" + l.path("site/"+page))
-			l.do(chromedp.Click(row + gpu + " .bkp summary"))
+			l.click(row + gpu + " .bkp summary")
 			l.until("the panel", fmt.Sprintf(`!!document.querySelector("%s .wish")`, row+gpu))
 			for i, text := range []string{name, end, comment} {
 				if text != "" {
@@ -376,10 +383,11 @@ func TestBrowserAnswersTimes(t *testing.T) {
 	if typed := l.page.Value(`document.getElementById("_until").value`); typed != "2030-05-02 18:00" {
 		t.Errorf("the picker fills in %q", typed)
 	}
-	l.do(chromedp.Click("#_form p > button"))
+	l.click("#_form p > button")
 	l.until("whether it may be booked over others, or the word that it is saved", `!!document.getElementById("_saved") || !!document.getElementById("_say")`)
 	if l.page.Value(`!!document.getElementById("_say")`) == "true" { // somebody uses it
-		l.do(chromedp.Click("[name=over]"), chromedp.Click("#_form p > button"))
+		l.click("[name=over]")
+		l.click("#_form p > button")
 		l.until("the word that it is saved", `!!document.getElementById("_saved")`)
 	}
 	want := time.Date(2030, 5, 2, 9, 0, 0, 0, time.UTC)
@@ -396,7 +404,7 @@ func TestBrowserAnswersTimes(t *testing.T) {
 
 	l.page.Open(l.url + "/")
 	panel := "#" + l.hosts[1].Name + "-0 .bkp"
-	l.do(chromedp.Click(panel + " summary"))
+	l.click(panel + " summary")
 	l.until("the offer of the form", fmt.Sprintf(`document.querySelector("%s .go")?.textContent === "book it here"`, panel))
 	l.fill(panel+" [name=until]", "2030-05-02 18:00")
 	l.until("the command", fmt.Sprintf(`document.querySelector("%s code").textContent.includes(" --until 2030-05-02T18:00:00+09:00 ")`, panel))
@@ -415,7 +423,7 @@ func TestBrowserRenewalKeepsWhatIsTyped(t *testing.T) {
 	l.page.Open(l.url + "/")
 	l.until("the next second", `Math.floor(Date.now() / 1000) > Date.parse(document.documentElement.dataset.built) / 1000`)
 	l.page.Open(l.url + "/?saved=1") // renewed every two seconds, until there is news
-	l.do(chromedp.Click(row + " .bkp summary"))
+	l.click(row + " .bkp summary")
 	l.until("the panel", fmt.Sprintf(`!!document.querySelector("%s .wish")`, row))
 	l.fill(row+" .wish input[name=comment]", "half a sen")
 	browser.Eval[bool](l.page, `(document.querySelector("h1").dataset.old = "1", true)`)
@@ -431,7 +439,7 @@ func TestBrowserBooksSeveral(t *testing.T) {
 	l.page.Open(strings.Replace(l.url, "http://", "http://eva:secret@", 1) + "/book/") // her browser keeps the password
 	l.page.Open(l.url + "/")
 	acts := 0
-	click := func(selector string) { acts++; l.do(chromedp.Click(selector)) }
+	click := func(selector string) { acts++; l.click(selector) }
 	fill := func(selector, text string) { acts++; l.fill(selector, text) }
 	click(".finder a.go")
 	l.until("the form", `!!document.querySelector("#_form [name=gpus]")`)
@@ -449,7 +457,7 @@ func TestBrowserBooksSeveral(t *testing.T) {
 	if all := l.bookings(); len(all) != 2 || all[0].Host != all[1].Host || all[0].Name != "eva" || all[0].OverAt(time.Now()) {
 		t.Fatalf("bookings %+v", all)
 	}
-	l.do(chromedp.Click("#_saved form button"))
+	l.click("#_saved form button")
 	l.until("the word that it is undone", `document.getElementById("_saved")?.textContent.includes("Released.")`)
 	for _, b := range l.bookings() {
 		if !b.OverAt(time.Now()) {
@@ -468,16 +476,16 @@ func TestBrowserExtendsFromTheRow(t *testing.T) {
 	row := "#" + l.hosts[0].Name + "-0"
 	panel := row + " .bkp"
 	l.page.Open(l.url + "/")
-	l.do(chromedp.Click(panel + " summary"))
+	l.click(panel + " summary")
 	l.until("her booking", fmt.Sprintf(`document.querySelectorAll("%s .standing form").length === 1`, panel))
 	if end := browser.Eval[string](l.page, fmt.Sprintf(`document.querySelector("%s .standing [name=end]").value`, panel)); end != "1d" {
 		t.Errorf("it proposes to extend by %q", end)
 	}
 	l.fill(panel+" .standing [name=end]", "2026/11/22")
-	l.do(chromedp.Click(panel + " .standing [value=extend]"))
+	l.click(panel + " .standing [value=extend]")
 	l.until("the refusal", fmt.Sprintf(`document.querySelector("%s .refusal")?.textContent.includes("with slashes")`, panel))
 	l.fill(panel+" .standing [name=end]", "2d")
-	l.do(chromedp.Click(panel + " .standing [value=extend]"))
+	l.click(panel + " .standing [value=extend]")
 	l.until("what was saved", fmt.Sprintf(`document.querySelector("%s .done")?.textContent.includes("booked by you")`, row))
 	if all := l.bookings(); len(all) != 1 || time.Until(all[0].Until).Round(time.Hour) != 53*time.Hour {
 		t.Fatalf("bookings %+v", all)

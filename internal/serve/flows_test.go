@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
-
 	"gpuboard/internal/booking"
 	"gpuboard/internal/testenv/browser"
 )
@@ -21,8 +19,7 @@ type flow struct {
 func (f *flow) click(selector string) {
 	f.t.Helper()
 	f.acts++
-	f.until(selector, fmt.Sprintf(`document.querySelector(%q)?.getClientRects().length > 0`, selector))
-	f.do(chromedp.Click(selector))
+	f.lab.click(selector)
 }
 
 func (f *flow) fill(selector, text string) {
