@@ -1,4 +1,4 @@
-package page
+package page_test
 
 import (
 	"fmt"
@@ -7,12 +7,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	"golang.org/x/net/html"
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
@@ -21,7 +23,6 @@ import (
 	"gpuboard/internal/testenv/browser"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/sitegen/render"
-	"gpuboard/templates"
 )
 
 // fleet is a board of three hosts, with bookings of the next days.
@@ -175,10 +176,25 @@ func TestFreeSpaceBeginsABooking(t *testing.T) {
 	}
 }
 
-// weekAt is the picture of the week of a board.
-func weekAt(t *testing.T, in render.Input) *templates.Week {
+// weekLine is how many pixels high the line of a GPU is in the picture of the week.
+const weekLine = 18
+
+// weekHosts are the hosts in the picture of the week, by name, and the line of those without bookings in each group.
+func weekHosts(t *testing.T, in render.Input) (hosts map[string]*html.Node, without []*html.Node) {
 	t.Helper()
-	return newView(in, []*look{{words: englishWords(t)}}).weekOf(in.Board.GeneratedAt)
+	hosts = map[string]*html.Node{}
+	for _, n := range within(docAt(t, in, "bookings/index.html"), "div", "wh") {
+		name := find(n, "summary")
+		if name == nil {
+			name = within(n, "", "nm")[0]
+		}
+		if hasClass(n, "rest") {
+			without = append(without, n)
+		} else {
+			hosts[textOf(name)] = n
+		}
+	}
+	return hosts, without
 }
 
 // TestWeekCountsWhatIsFree: now as the board says, a little later what nobody has booked. What is lost, unknown,
@@ -191,44 +207,48 @@ func TestWeekCountsWhatIsFree(t *testing.T) {
 	in.Board.Bookings = append(in.Board.Bookings, *b,
 		*boardtest.Booked("helios", []int{0}, "eva", boardtest.At(1, 0, 18), boardtest.At(2, 0, 18), ""))
 	in.Board.Count()
-	got, without := map[string]string{}, ""
-	for _, g := range weekAt(t, in).Groups {
-		for _, h := range g.Hosts {
-			text := h.Silent + h.Off
-			for _, p := range h.Band {
-				text += p.Free + p.Of + ", "
-			}
-			got[h.Title] = text
+	hosts, without := weekHosts(t, in)
+	got := map[string]string{}
+	for name, n := range hosts {
+		band := within(n, "", "band")[0]
+		parts := within(band, "rect", "")
+		if parts == nil {
+			got[name] = textOf(band)
 		}
-		without += g.Free
-		for _, h := range g.Without {
-			without += " " + h.Text + " " + h.Href
+		for _, part := range parts {
+			got[name] += attr(part, "class") + " "
+		}
+		for _, part := range within(band, "text", "") { // where there is room for one
+			got[name] += ", " + textOf(part)
 		}
 	}
 	for host, want := range map[string]string{
-		"atlas":  "5 of 8 free, 2 of 8 free, 5 of 8 free, 6 of 8 free, 7 of 8 free, 6 of 8 free, 7 of 8 free, 8 of 8 free, ",
+		"atlas":  "f5 f2 f5 f6 f7 f6 f7 f8 , 2, 5 of 8 free, 6 of 8 free, 7 of 8 free, 6 of 8 free, 7 of 8 free, 8 of 8 free",
 		"boreas": "maintenance · new power supply",
-		"fornax": "silent since Fri 06:40, not known to be free",
+		"fornax": "silent since Fri 07:40, not known to be free",
 		"icarus": "never reported, not known to be free",
-		"helios": "0 of 1 free, ",
-		"gaia":   "2 of 2 free, 1 of 2 free, 2 of 2 free, maintenance, 2 of 2 free, ",
+		"helios": "f0 , 0 of 1 free",
+		"gaia":   "f8 f4 f8 f0 f8 , 1, 2 of 2 free, maintenance, 2 of 2 free",
 		// Of four GPUs one is lost; of whole GPUs and slices, each has its number.
-		"europa": "2 of 4 free, 0 of 4 free, 2 of 4 free, 3 of 4 free, ",
-		"ceres": "3 + 3 MIG of 3 + 3 MIG free, 2 + 3 MIG of 3 + 3 MIG free, 2 + 1 MIG of 3 + 3 MIG free, " +
-			"2 + 3 MIG of 3 + 3 MIG free, 3 + 3 MIG of 3 + 3 MIG free, ",
+		"europa": "f4 f0 f4 f6 , 0, 3 of 4 free",
+		"ceres":  "f8 f7 f4 f7 f8 , 3 + 3 MIG of 3 + 3 MIG free",
 	} {
 		if got[host] != want {
 			t.Errorf("%s: %q\nwant %q", host, got[host], want)
 		}
 	}
-	if without != "" {
-		t.Errorf("without bookings are %s", without)
+	if without != nil {
+		t.Errorf("without bookings are %s", textOf(without[0]))
 	}
 	in.Board.Bookings = nil
-	week := weekAt(t, in)
-	if g := week.Groups[0]; g.Free != "without bookings, 4 + 1 MIG of 11 + 3 MIG free now:" || len(g.Without) != 2 ||
-		g.Without[0] != (templates.Where{Text: "atlas", Href: "../book/index.html?at=atlas%3A4"}) || week.Booked {
-		t.Errorf("without any booking: %+v", g)
+	_, without = weekHosts(t, in)
+	rest := find(without[0], "p")
+	if want := "without bookings, 4 + 1 MIG of 11 + 3 MIG free now: atlas ceres"; textOf(rest) != want ||
+		attr(find(rest, "a"), "href") != "../book/index.html?at=atlas%3A4" {
+		t.Errorf("without any booking: %q, want %q", textOf(rest), want)
+	}
+	if page := docAt(t, in, "bookings/index.html"); !strings.Contains(textOf(page), "Nothing is booked") {
+		t.Error("the page does not say that nothing is booked")
 	}
 }
 
@@ -252,20 +272,23 @@ func TestWeekDrawsEqualBookingsOnce(t *testing.T) {
 	}
 	in.Board.Colors = map[string]int{"mira": 3}
 	in.Board.Count()
-	host := weekAt(t, in).Groups[0].Hosts[0]
+	hosts, _ := weekHosts(t, in)
+	line := within(hosts[h.Name], "svg", "ln")[0]
 	var got []string
-	for _, b := range host.Bars {
-		got = append(got, fmt.Sprint(b.Name, b.Comment, " ", b.Class, " ", b.Y, "+", b.H, " ", b.Beside, " ", b.Fits))
+	for _, b := range within(line, "svg", "bk") {
+		text := find(b, "text")
+		got = append(got, fmt.Sprintf("%s %s %s+%s %s", textOf(text), attr(b, "class"), attr(b, "y"), attr(b, "height"),
+			attr(text, "class")))
 	}
-	want := []string{
-		"mira a comment person3 1+33 false ", "eva  person0 37+15 true ", "ada a comment person0 55+15 false m",
-		"mira a comment person3 73+15 false ", "lea, not booked person0 run 97+4 true ",
+	want := []string{ // by: the name is beside the bar; m: on a narrow screen there is no room for it
+		"mira a comment bk person3 1+33 ", "eva bk person0 by 37+15 ", "ada a comment bk person0 55+15 m",
+		"mira a comment bk person3 73+15 ", "lea, not booked bk person0 run by 97+4 ",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the bars are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if host.Places != "0 1 2 2 3 4" || host.Height != 6*weekLine {
-		t.Errorf("the lines are of %s, %d pixels high", host.Places, host.Height)
+	if attr(line, "data-at") != "0 1 2 2 3 4" || attr(line, "height") != strconv.Itoa(6*weekLine) {
+		t.Errorf("the lines are of %s, %s pixels high", attr(line, "data-at"), attr(line, "height"))
 	}
 }
 
@@ -413,82 +436,24 @@ func TestBrowserSearchesBookings(t *testing.T) {
 	b.Quiet("file://" + dir)
 }
 
-// TestBookingsAreListedByWeek: running ones first, then by week, then those that are over.
-func TestBookingsAreListedByWeek(t *testing.T) {
-	in := manyBookings(boardtest.Big(4), 9, -2, 0, 3)
-	for i := range in.Board.Bookings {
-		b := &in.Board.Bookings[i]
-		if b.From.Before(boardtest.Now) && !b.Expired {
-			b.Active = true
-		}
-	}
-	v := newView(in, []*look{{words: englishWords(t)}})
-	p := v.bookingsPages()
-	var got []string
-	for _, w := range p[0].Weeks {
-		got = append(got, fmt.Sprintf("%s: %d", w.Title, w.Total))
-	}
-	if want := "[Running now: 4 Week of Mon 23 Nov: 8 Past: 4]"; fmt.Sprint(got) != want {
-		t.Errorf("the weeks are %v, want %s", got, want)
-	}
-	if len(p) != 1 || p[0].Pages != nil {
-		t.Errorf("there are %d pages of 16 bookings: %v", len(p), p[0].Pages)
-	}
-}
-
-// TestBookingsAreListedByTheNumbersOfTheirHosts: gpu2 comes before gpu10, as on the board.
-func TestBookingsAreListedByTheNumbersOfTheirHosts(t *testing.T) {
-	in := boardtest.Big(1)
-	in.Board.Bookings = nil
-	for _, host := range []string{"gpu10", "gpu2", "gpu1"} {
-		b := board.Booking{Host: host, GPUs: []int{0}}
-		b.Name, b.From = "ada", boardtest.Now.Add(time.Hour)
-		in.Board.Bookings = append(in.Board.Bookings, b)
-	}
-	var got []string
-	for _, line := range newView(in, []*look{{words: englishWords(t)}}).bookingsPages()[0].Weeks[0].List {
-		got = append(got, line.Host)
-	}
-	if want := []string{"gpu1", "gpu2", "gpu10"}; !slices.Equal(got, want) {
-		t.Errorf("the bookings are of the hosts %q, want %q", got, want)
-	}
-}
-
-// TestBookingsOfOneTimeAreListedByGPU: by their numbers, not by their digits.
-func TestBookingsOfOneTimeAreListedByGPU(t *testing.T) {
-	in := boardtest.Big(1)
-	in.Board.Bookings = nil
-	for _, gpus := range [][]int{{10}, {2, 3}, nil, {2}, {1}} {
-		b := board.Booking{Host: in.Board.Hosts[0].Name, GPUs: gpus}
-		b.Name, b.From = "ada", boardtest.Now.Add(time.Hour)
-		in.Board.Bookings = append(in.Board.Bookings, b)
-	}
-	var got []string
-	for _, line := range newView(in, []*look{{words: englishWords(t)}}).bookingsPages()[0].Weeks[0].List {
-		got = append(got, line.GPUs)
-	}
-	if want := []string{"", "1", "2", "2, 3", "10"}; !slices.Equal(got, want) {
-		t.Errorf("the bookings are of the GPUs %q, want %q", got, want)
-	}
-}
-
 // TestBookingsOfAThousandHosts: no page of them is large, and each booking is on one. The first has the picture of
 // all hosts, as large as the front page.
 func TestBookingsOfAThousandHosts(t *testing.T) {
 	in := manyBookings(boardtest.Big(1000), 0, 1, 9)
 	files := pages(t, in)
 	rows := 0
-	for i, p := range newView(in, []*look{{words: englishWords(t)}}).bookingsPages() {
-		page, most := fileAt(files, bookingsPath(i)), 400_000
-		if i == 0 {
+	for _, f := range files {
+		if !strings.HasPrefix(f.Path, "bookings/") {
+			continue
+		}
+		most := 400_000
+		if f.Path == "bookings/index.html" {
 			most = 1_300_000
 		}
-		if n := zipped(t, page); len(page) == 0 || len(page) > most || n > 100<<10 {
-			t.Errorf("%s is %d bytes, %d gzipped", bookingsPath(i), len(page), n)
+		if n := zipped(t, f.Content); len(f.Content) > most || n > 100<<10 {
+			t.Errorf("%s is %d bytes, %d gzipped", f.Path, len(f.Content), n)
 		}
-		for _, w := range p.Weeks {
-			rows += len(w.List)
-		}
+		rows += strings.Count(string(f.Content), `<td class="cm">`)
 	}
 	if rows != len(in.Board.Bookings) {
 		t.Errorf("%d of %d bookings are listed", rows, len(in.Board.Bookings))

@@ -1,4 +1,4 @@
-package page
+package page_test
 
 import (
 	"context"
@@ -71,7 +71,7 @@ func TestBrowserKeys(t *testing.T) {
 	// The help stays until it is taken away.
 	b.Do(chromedp.Navigate(site + "index.html"))
 	pressKeys(t, b, "?")
-	expect(t, b, banner, englishWords(t).list["js.help"])
+	expect(t, b, banner, builtInWords(t, "en")["js.help"])
 	// the ages are told anew
 	b.Value(`(window.fetch = () => new Promise(() => {}), document.dispatchEvent(new Event("visibilitychange")))`)
 	expect(t, b, banner+` !== ""`, "true")

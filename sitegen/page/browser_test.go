@@ -1,11 +1,13 @@
-package page
+package page_test
 
 import (
+	"encoding/json"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,9 +16,11 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	"golang.org/x/net/html"
 
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/internal/testenv/browser"
+	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -32,9 +36,25 @@ func pages(t testing.TB, in render.Input) []render.File {
 	return files
 }
 
+// docAt is a page of a site.
+func docAt(t testing.TB, in render.Input, path string) *html.Node {
+	t.Helper()
+	return parse(t, boardtest.FileOf(t, pages(t, in), path))
+}
+
+// within are the elements of a name below another that have a class; "" is any name, or any class.
+func within(n *html.Node, name, class string) (list []*html.Node) {
+	for _, e := range elements(n) {
+		if (name == "" || e.Data == name) && (class == "" || hasClass(e, class)) {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
 // siteFiles are the files of a site with a look of its own.
 func siteFiles(in render.Input, own fs.FS) ([]render.File, error) {
-	return boardtest.Files(in, func(in render.Input) error { return Files(in, own) })
+	return boardtest.Files(in, func(in render.Input) error { return page.Files(in, own) })
 }
 
 // lastly is a path by which the front page comes after all others.
@@ -155,6 +175,27 @@ func TestShots(t *testing.T) {
 	b.Quiet("file://")
 }
 
+// scriptMarks are the properties that one part of a script alone uses, or has. A script keeps their names as it is made
+// small.
+func scriptMarks(t *testing.T, parts []string, own string) (marks []string) {
+	t.Helper()
+	property := regexp.MustCompile(`\.[A-Za-z]{4,}\b|\b[A-Za-z]{4,}:`)
+	of := map[string][]string{}
+	for _, part := range parts {
+		b, err := fs.ReadFile(templates.Files(), part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of[part] = property.FindAllString(regexp.MustCompile(`(?m)//.*$`).ReplaceAllString(string(b), ""), -1)
+	}
+	for _, mark := range of[own] {
+		if !slices.ContainsFunc(parts, func(part string) bool { return part != own && slices.Contains(of[part], mark) }) {
+			marks = append(marks, mark)
+		}
+	}
+	return marks
+}
+
 // TestScriptsAreTheirParts: each script is all its parts in their order, and no part is
 // forgotten.
 func TestScriptsAreTheirParts(t *testing.T) {
@@ -162,19 +203,28 @@ func TestScriptsAreTheirParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	in := boardtest.Lab()
+	in.Site.Languages = []string{"en", "de"} // one part is only for several
+	files := pages(t, in)
 	var listed []string
 	for _, s := range templates.Scripts() {
 		listed = append(listed, s.Parts...)
-		want := "\"use strict\";\n(function () {\n"
-		for _, name := range s.Parts {
-			b, err := fs.ReadFile(templates.Files(), name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want += string(b) + "\n"
+		i := slices.IndexFunc(files, func(f render.File) bool { return strings.HasPrefix(f.Path, "assets/"+s.Name+".") })
+		if i < 0 {
+			t.Fatalf("there is no script %s", s.Name)
 		}
-		if got, err := script(s, true); err != nil || string(got) != want+"})();\n" {
-			t.Errorf("the script %s is not its parts in their order: %v", s.Name, err)
+		before := -1
+		for _, name := range s.Parts {
+			at := -1
+			for _, mark := range scriptMarks(t, s.Parts, name) {
+				if content := string(files[i].Content); at < 0 && strings.Count(content, mark) == 1 {
+					at = strings.Index(content, mark)
+				}
+			}
+			if at <= before {
+				t.Errorf("the script %s does not have %s behind the part before it", s.Name, name)
+			}
+			before = at
 		}
 	}
 	slices.Sort(listed) // a part may be in several scripts
@@ -183,18 +233,23 @@ func TestScriptsAreTheirParts(t *testing.T) {
 	}
 }
 
-// TestScriptHasItsWords: the words of the site stand in a script as safe literals.
+// TestScriptHasItsWords: the words of the site stand in its script as safe literals.
 func TestScriptHasItsWords(t *testing.T) {
-	w := englishWords(t)
-	w.list["js.copy"] = `a "b" </script> '\`
-	got, err := w.fillScript([]byte(`x = '{{t "js.copy"}}';`))
-	if want := `x = "a \"b\" \u003c/script\u003e '\\";`; err != nil || string(got) != want {
-		t.Errorf("the words are %s (%v), want %s", got, err, want)
+	dir := t.TempDir()
+	const word = `a "b" </script> '\\ ${c} \n`
+	text, err := json.Marshal(map[string]string{"js.copy": word})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := w.fillScript([]byte(`x = '{{t "js.missing"}}';`)); err == nil ||
-		!strings.Contains(err.Error(), "js.missing") {
-		t.Errorf("a word is missing, and the error is %v", err)
+	files, err := siteFiles(boardtest.Lab(), own(wordsFile("en"), string(text)))
+	if err != nil {
+		t.Fatal(err)
 	}
+	writeFiles(t, dir, files)
+	b := openBrowser(t, boardtest.Now)
+	b.Open("file://" + dir + "/index.html")
+	expect(t, b, `document.querySelector(".cpy").textContent`, word)
+	b.Quiet("file://" + dir)
 }
 
 // TestBrowserReadsEveryPart: each part is a whole program text by itself, so that

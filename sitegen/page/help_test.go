@@ -1,4 +1,4 @@
-package page
+package page_test
 
 import (
 	"bytes"
@@ -15,8 +15,10 @@ import (
 
 	"gpuboard/docs"
 	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
 )
 
@@ -64,20 +66,15 @@ func TestHelpHasEveryPage(t *testing.T) {
 // and each line of code comes out as it went in.
 func TestHelpLosesNothing(t *testing.T) {
 	indented := regexp.MustCompile(`(?m)^    \S.*$`)
+	files := pages(t, withHelp(boardtest.Lab()))
 	for _, p := range docs.Pages() {
 		source, err := fs.ReadFile(docs.Files(), p.Name+".md")
 		if err != nil {
 			t.Fatal(err)
 		}
-		doc, err := helpMarkdown(source, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		root, err := html.Parse(strings.NewReader(rendered(t, doc.Body)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(rendered(t, doc.Body), "raw HTML omitted") {
+		file := boardtest.FileOf(t, files, "help/"+p.Name+"/index.html")
+		root, body := parse(t, file), string(file.Content)
+		if strings.Contains(body, "raw HTML omitted") {
 			t.Errorf("%s.md has HTML in it, which a site does not show", p.Name)
 		}
 		var code strings.Builder
@@ -93,47 +90,64 @@ func TestHelpLosesNothing(t *testing.T) {
 		}
 		for _, m := range regexp.MustCompile(`\]\((\.\./)?([^)#:]+\.md)`).FindAllStringSubmatch(string(source), -1) {
 			if m[1] == "" &&
-				!strings.Contains(rendered(t, doc.Body), `href="../`+strings.TrimSuffix(m[2], ".md")+"/index.html") {
+				!strings.Contains(body, `href="../`+strings.TrimSuffix(m[2], ".md")+"/index.html") {
 				t.Errorf("%s.md: the link to %s is lost", p.Name, m[2])
 			}
 		}
 	}
 }
 
-func TestHelpMarkdown(t *testing.T) {
-	doc, err := helpMarkdown([]byte("# Title `x`\n\n## One\n\n### Two\n\n<b>no</b> ![no](https://a.example/x.png) "+
-		"[our](b.md#c) [code](../x.go) [out](https://a.example) [js](javascript:x)\n\n"+
-		"| a:b | |\n|---|--:|\n| `smi:gone`, `bad:…`, `word` | `not:first` |\n| `smi:gone` | 1 |\n\n```sh\na <b> "+
-		"&amp;\n```\n[b.md](b.md)"), map[string]string{
-		"b.md": "B & more",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if doc.Heading != "Title x" || len(doc.Contents) != 1 || doc.Contents[0].ID != "one" ||
-		doc.Contents[0].Sub[0].Text != "Two" {
-		t.Errorf("title %q, contents %+v", doc.Heading, doc.Contents)
-	}
-	body := rendered(t, doc.Body)
-	for _, want := range []string{
-		`<h2 id="one">`, `<a href="../b/index.html#c">our</a>`, ` code `, `<a href="../b/index.html">B &amp; more</a>`,
-		`<a href="https://a.example" rel="nofollow noopener">`, ` js</p>`,
-		`<caption class="vh">Two</caption>`, `<th scope="col">a:b</th><td class="n"></td>`,
-		`<code id="code-smi-gone">smi:gone</code>, <code id="code-bad">bad:…</code>, <code>word</code>`,
-		`<td><code>smi:gone</code></td>`, `<td class="n"><code>not:first</code></td>`,
-		`<pre tabindex="0"><code>a &lt;b&gt; &amp;amp;</code></pre>`,
-	} {
-		if !strings.Contains(body, want) {
-			t.Errorf("there is no %s in\n%s", want, body)
+// TestHelpIsReadOnAPage: a page of the documentation has its title once, its headings are its contents and name its
+// tables, and "see api.md" in a file is the title of that page.
+func TestHelpIsReadOnAPage(t *testing.T) {
+	files := pages(t, withHelp(boardtest.Lab()))
+	for _, p := range docs.Pages() {
+		source, err := fs.ReadFile(docs.Files(), p.Name+".md")
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	for _, not := range []string{"<b>", "<img", "javascript", "x.go", "<h1", "style="} {
-		if strings.Contains(body, not) {
-			t.Errorf("%s is in\n%s", not, body)
+		line, _, _ := strings.Cut(string(source), "\n")
+		title := strings.ReplaceAll(strings.TrimPrefix(line, "# "), "`", "")
+		doc := parse(t, boardtest.FileOf(t, files, "help/"+p.Name+"/index.html"))
+		if got := textOf(find(doc, "h1")); got != title {
+			t.Errorf("%s: the title is %q, want %q", p.Name, got, title)
 		}
-	}
-	if _, err := helpMarkdown([]byte("no title"), nil); err == nil {
-		t.Error("a page without a title passes")
+
+		var headings, contents []string
+		above := title
+		article := find(doc, "article")
+		for _, n := range elements(article) {
+			switch text := textOf(n); n.Data {
+			case "h2", "h3":
+				headings = append(headings, text)
+				above = text
+			case "h1", "h4", "img":
+				t.Errorf("%s: there is a <%s> %q", p.Name, n.Data, text)
+			case "caption":
+				if text != above {
+					t.Errorf("%s: the table below %q is called %q", p.Name, above, text)
+				}
+			case "pre":
+				if attr(n, "tabindex") != "0" {
+					t.Errorf("%s: %q cannot be scrolled by keys", p.Name, text)
+				}
+			case "a":
+				if strings.HasSuffix(text, ".md") {
+					t.Errorf("%s: a link is called %q", p.Name, text)
+				}
+			}
+		}
+		for _, toc := range within(doc, "nav", "toc") {
+			for _, n := range within(toc, "a", "") {
+				contents = append(contents, textOf(n))
+			}
+		}
+		if !slices.Equal(contents, headings) {
+			t.Errorf("%s: the contents are %q, the headings %q", p.Name, contents, headings)
+		}
+		if numbers := within(article, "td", "n") != nil; numbers != strings.Contains(string(source), "-:|") {
+			t.Errorf("%s: it has numbers on the right: %t", p.Name, numbers)
+		}
 	}
 }
 
@@ -230,8 +244,35 @@ func tameNode(n *html.Node) error {
 	return nil
 }
 
+// bookPages are the pages of the booking form of a site without a look of its own.
+func bookPages(t testing.TB) *page.BookPages {
+	t.Helper()
+	p, err := page.NewBookPages(render.Site{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// remark is the HTML of a comment on a booking, which is in a list of the booking form.
+func remark(t testing.TB, p *page.BookPages, comment string) string {
+	t.Helper()
+	form, err := p.Book(page.Book{
+		Now: boardtest.Now, Board: &board.Board{GeneratedAt: boardtest.Now},
+		Mine:     func(booking.Booking) bool { return false },
+		Standing: []booking.Booking{{Host: "atlas", Name: "mira", From: boardtest.Now, Comment: comment}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(string(form), `<span class="cm">`)
+	shown, _, _ = strings.Cut(shown, "</span>")
+	return shown
+}
+
 func TestRemark(t *testing.T) {
 	const rel = ` rel="nofollow noopener"`
+	p := bookPages(t)
 	for source, want := range map[string]string{
 		"":                           "",
 		"training until friday":      "training until friday",
@@ -260,7 +301,7 @@ func TestRemark(t *testing.T) {
 		"\x1b[31mred":                                     `\x1b[31mred`,
 		"a \u202e b":                                      `a \u202e b`,
 	} {
-		if got := rendered(t, remark(source)); got != want {
+		if got := remark(t, p, source); got != want {
 			t.Errorf("remark(%q) = %q; want %q", source, got, want)
 		}
 	}
@@ -271,8 +312,9 @@ func FuzzRemark(f *testing.F) {
 		"~~a~~ www.example.org", "\\*a\\*") {
 		f.Add(s)
 	}
+	p := bookPages(f)
 	f.Fuzz(func(t *testing.T, s string) {
-		out := rendered(t, remark(s))
+		out := remark(t, p, s)
 		nodes, err := html.ParseFragment(strings.NewReader(out), &html.Node{
 			Type: html.ElementNode, Data: "td", DataAtom: atom.Td,
 		})
@@ -310,6 +352,7 @@ func FuzzRemark(f *testing.F) {
 
 // Texts that make parsers slow: what a person may write is bounded, and so is this.
 func BenchmarkRemark(b *testing.B) {
+	p := bookPages(b)
 	for name, s := range map[string]string{
 		"plain": "training until friday", "usual": "**do not** use, see https://wiki.example.org/a",
 		"brackets": strings.Repeat("[", snapshot.MaxTextBytes), "stars": strings.Repeat("*a_", snapshot.MaxTextBytes/3),
@@ -317,7 +360,7 @@ func BenchmarkRemark(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				remark(s)
+				remark(b, p, s)
 			}
 		})
 	}
@@ -331,8 +374,13 @@ func TestFirstLineHasNoMarks(t *testing.T) {
 		"- my_file_name is full":         "my_file_name is full",
 		"See [the plan](https://x.org/)": "See the plan",
 	} {
-		if got := firstLine(source); got != want {
-			t.Errorf("firstLine(%q) = %q, want %q", source, got, want)
+		in, got := boardtest.Big(1), ""
+		in.Notice = source
+		for _, n := range within(docAt(t, in, "index.html"), "details", "notice") {
+			got = textOf(within(n, "span", "fst")[0])
+		}
+		if got != want {
+			t.Errorf("of the notice %q, %q is shown at first, want %q", source, got, want)
 		}
 	}
 }

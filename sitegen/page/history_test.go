@@ -1,8 +1,9 @@
-package page
+package page_test
 
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"regexp"
@@ -12,13 +13,20 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/html"
+
 	"gpuboard/internal/board"
 	"gpuboard/internal/events"
-	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/sitegen/data"
 	"gpuboard/sitegen/render"
-	"gpuboard/templates"
+)
+
+const (
+	// denseHosts is up to how many hosts a host's page has charts of all metrics.
+	denseHosts = 200
+	// chartBase is how far the area of a chart reaches below its zero.
+	chartBase = 2
 )
 
 // TestPastOnPages goes through every page of fleets with a past, and of some
@@ -110,49 +118,82 @@ func readBack(path string, n int, top float64) []float64 {
 // TestChartsSayWhatIsKnownAndNoMore draws random values and gaps, and reads
 // them back.
 func TestChartsSayWhatIsKnownAndNoMore(t *testing.T) {
+	in := boardtest.Remembered(boardtest.Lab())
+	h, past := &in.Board.Hosts[0], in.History.Hosts["atlas"]
+	for i := range h.GPUs {
+		h.GPUs[i].Holders = nil // whose colours would divide a chart
+	}
+	utilization := func(span, gpu int) []int16 {
+		return past.Spans[span].GPUs[h.GPUs[gpu].Key()][render.PastUtilization]
+	}
+	drawn := func() []*html.Node {
+		return within(docAt(t, in, "hosts/atlas/history/index.html"), "svg", "wide")
+	}
+	pathOf := func(chart *html.Node, class string) string {
+		if paths := within(chart, "path", class); len(paths) > 0 {
+			return attr(paths[0], "d")
+		}
+		return ""
+	}
 	r := rand.New(rand.NewPCG(1, 2))
-	for round := range 500 {
-		values := make([]float64, r.IntN(40))
-		for i := range values {
-			values[i] = math.Round(r.Float64() * 100)
-			if r.IntN(3) == 0 {
-				values[i] = math.NaN()
-			}
-			if r.IntN(4) == 0 && i > 0 {
-				values[i] = values[i-1]
+	for i := range past.Spans {
+		for j := range h.GPUs {
+			values := utilization(i, j)
+			for k := range values {
+				if values[k] = int16(r.IntN(101)); r.IntN(3) == 0 {
+					values[k] = render.PastUnknown
+				}
+				if r.IntN(4) == 0 && k > 0 {
+					values[k] = values[k-1]
+				}
 			}
 		}
-		c := englishWords(t).chart(values, 100, "%")
-		back := readBack(c.Path, len(values), 100)
+	}
+	charts := drawn()
+	if len(charts) != render.Spans*len(h.GPUs) {
+		t.Fatalf("there are %d charts", len(charts))
+	}
+	for i, chart := range charts {
+		values := utilization(i/len(h.GPUs), i%len(h.GPUs))
+		back := readBack(pathOf(chart, "val"), len(values), 100)
 		gaps := 0
-		for i := range values {
-			if values[i] != back[i] && !(math.IsNaN(values[i]) && math.IsNaN(back[i])) {
-				t.Fatalf("round %d: %v is drawn as %s, which says %v", round, values, c.Path, back)
-			}
-			if math.IsNaN(values[i]) {
+		for k, v := range values {
+			if v == render.PastUnknown {
 				gaps++
+			}
+			if (v == render.PastUnknown) != math.IsNaN(back[k]) || v != render.PastUnknown && float64(v) != back[k] {
+				t.Fatalf("chart %d: %v is drawn as %s, which says %v", i, values, pathOf(chart, "val"), back)
 			}
 		}
 		shown := 0
-		for _, m := range regexp.MustCompile(`0h(\d+)v`).FindAllStringSubmatch(c.Gaps, -1) {
+		for _, m := range regexp.MustCompile(`0h(\d+)v`).FindAllStringSubmatch(pathOf(chart, "gap"), -1) {
 			k, _ := strconv.Atoi(m[1])
 			shown += k
 		}
 		if shown != gaps {
-			t.Fatalf("%d steps are unknown, and %d are drawn so: %v, %s", gaps, shown, values, c.Gaps)
+			t.Fatalf("%d steps are unknown, and %d are drawn so: %v, %s", gaps, shown, values, pathOf(chart, "gap"))
 		}
 	}
-	for _, c := range []struct {
-		values []float64
+
+	cases := []struct {
+		values []int16
 		path   string
 	}{
-		{[]float64{0, 0, 50}, "M0 102v-2h2v-50h1V102z"},
-		{[]float64{math.NaN(), 0, math.NaN(), 100}, "M1 102v-2h1V102zM3 102v-102h1V102z"},
-		{[]float64{math.Inf(1), -5}, "M0 102v-102h1v100h1V102z"},
+		{[]int16{0, 0, 50}, "M0 102v-2h2v-50h1V102z"},
+		{[]int16{render.PastUnknown, 0, render.PastUnknown, 100}, "M1 102v-2h1V102zM3 102v-102h1V102z"},
+		{[]int16{200, -5}, "M0 102v-102h1v100h1V102z"},
 		{nil, ""},
-	} {
-		if got := englishWords(t).chart(c.values, 100, "%").Path; got != c.path {
-			t.Errorf("%v is %s, want %s", c.values, got, c.path)
+	}
+	for i, c := range cases {
+		values := utilization(0, i)
+		for k := range values {
+			values[k] = render.PastUnknown
+		}
+		copy(values, c.values)
+	}
+	for i, chart := range drawn()[:len(cases)] {
+		if got := pathOf(chart, "val"); got != cases[i].path {
+			t.Errorf("%v is %s, want %s", cases[i].values, got, cases[i].path)
 		}
 	}
 }
@@ -234,13 +275,19 @@ func TestPastOfSlices(t *testing.T) {
 
 // The chart of a GPU shows the bookings of it and of its host, and none of a card that the host has not.
 func TestChartShowsBookingsOfTheGPU(t *testing.T) {
-	g := &board.GPU{GPU: snapshot.GPU{Index: 1, UUID: "GPU-1"}}
-	span := &render.PastSpan{From: boardtest.Now, Seconds: 3600}
+	in := boardtest.Big(1)
+	h := &in.Board.Hosts[0]
+	h.GPUs = h.GPUs[1:2]
+	h.GPUs[0].UUID = "GPU-1"
+	in = boardtest.Remembered(in)
 	for b, want := range map[*board.Booking]bool{
 		{}: true, {GPUs: []int{1}}: true, {GPUs: []int{1}, UUID: "GPU-1"}: true,
 		{GPUs: []int{0}}: false, {UUID: "GPU-9"}: false, {GPUs: []int{1}, UUID: "MIG-1", Slice: new(0)}: false,
 	} {
-		if drawn := bookedPath([]*board.Booking{b}, g, span, 24) != ""; drawn != want {
+		b.Host = h.Name
+		in.Board.Bookings = []board.Booking{*b}
+		doc := docAt(t, in, "hosts/gpu000/index.html")
+		if drawn := within(doc, "path", "bd") != nil; drawn != want || within(doc, "svg", "ch") == nil {
 			t.Errorf("%+v is drawn: %v", b, drawn)
 		}
 	}
@@ -278,32 +325,60 @@ func TestHistoryOfPeople(t *testing.T) {
 	}
 }
 
-// A ridge reaches the middle of each step, and is nowhere where nothing is known.
-func TestRidge(t *testing.T) {
-	for _, c := range []struct {
-		values []float64
-		path   string
+// The stack of those who used GPUs reaches the middle of each step, and is nowhere where nothing is known.
+func TestStackSaysWhatIsKnown(t *testing.T) {
+	in := boardtest.Remembered(boardtest.Lab())
+	in.Board.Colors = nil // one layer stands for all people
+	nan := math.NaN()
+	cases := []struct {
+		held []float64
+		path string
 	}{
 		{[]float64{0, 0.5, 1}, "M0 400V400h1l2 -200l2 -200h1V400z"},
-		{[]float64{math.NaN(), 0.25, math.NaN(), 2}, "M2 400V300h1h1V400zM6 400V0h1h1V400z"},
-		{nil, ""},
-	} {
-		if got := ridge(c.values); got != c.path {
-			t.Errorf("%v is %s, want %s", c.values, got, c.path)
+		{[]float64{nan, 0.25, nan, 2}, "M2 400V300h1h1V400zM6 400V0h1h1V400z"},
+	}
+	for i, c := range cases {
+		s := render.FleetSpan{At: []time.Time{boardtest.At(-1, 0, 0)}}
+		for k, held := range c.held {
+			step := render.FleetStep{Reported: new(1.0), Held: &held}
+			if math.IsNaN(held) {
+				step = render.FleetStep{}
+			}
+			s.Steps, s.At = append(s.Steps, step), append(s.At, boardtest.At(-1, k+1, 0))
+		}
+		in.History.Fleet.Spans[i] = s
+	}
+	layers := within(docAt(t, in, "history/index.html"), "svg", "layers")
+	for i, c := range cases {
+		if got := attr(find(layers[i], "path"), "d"); got != c.path {
+			t.Errorf("%v is %s, want %s", c.held, got, c.path)
 		}
 	}
 }
 
 // Names beside a stack do not overlap, and none leaves it.
 func TestNamesOfAStack(t *testing.T) {
-	names := make([]templates.Layer, 11)
-	for i := range names {
-		names[i].Y = 190
+	const height, line = 200, 16
+	in := boardtest.Remembered(boardtest.Lab())
+	span := &in.History.Fleet.Spans[0]
+	span.People = nil
+	for i := range 10 { // all of whom used next to nothing
+		name := fmt.Sprint("guest", i)
+		in.Board.Colors[name] = i + 1
+		span.People = append(span.People,
+			render.PersonSteps{Name: name, Held: slices.Repeat([]float64{0.1}, len(span.Steps))})
 	}
-	for i, l := range spread(names) {
-		if l.Y < nameHeight/2 || l.Y > stackHeight-nameHeight/2 || i > 0 && l.Y-names[i-1].Y < nameHeight {
-			t.Errorf("name %d is at %d: %+v", i, l.Y, names)
+	names := within(within(docAt(t, in, "history/index.html"), "svg", "names")[0], "text", "")
+	before := -line
+	for i, n := range names {
+		y, err := strconv.Atoi(attr(n, "y"))
+		if y -= 5; err != nil || y < line/2 || y > height-line/2 || y-before < line {
+			t.Errorf("name %d is at %d, below one at %d", i, y, before)
 		}
+		before = y
+	}
+	if len(names) != 11 {
+		t.Errorf("there are %d names", len(names))
 	}
 }
 
@@ -383,17 +458,14 @@ func TestFleetHappened(t *testing.T) {
 			Users: []string{"kai"}},
 		{Kind: events.GPUXID, At: boardtest.Now.Add(-3 * time.Hour), Host: "atlas", GPU: new(3)}, // the snapshot says it
 	}
-	v := newView(in, []*look{{words: englishWords(t)}})
 	var got []string
-	for _, x := range v.fleetHappened() {
-		line := x.Host + "|" + x.Where + "|" + x.What
-		for _, p := range x.Who {
-			line += "|" + p.Name
+	for _, n := range within(docAt(t, in, "history/index.html"), "ol", "happened") {
+		for _, line := range within(n, "li", "") {
+			got = append(got, strings.TrimSpace(strings.TrimPrefix(textOf(line), textOf(find(line, "time")))))
 		}
-		got = append(got, line)
 	}
-	want := []string{"boreas||down", "atlas|GPU 3|booked by one person, used by another|ada|kai",
-		"gone||booking ends|kai", "atlas|GPU 0, 1|booking begins|mira"}
+	want := []string{"boreas down", "atlas GPU 3 ada kai booked by one person, used by another",
+		"gone kai booking ends", "atlas GPU 0, 1 mira booking begins"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -401,24 +473,24 @@ func TestFleetHappened(t *testing.T) {
 
 // Times below a chart are of one kind, days are named at midnight, and the text of none is cut off.
 func TestTicks(t *testing.T) {
-	w := englishWords(t)
-	w.zone = time.UTC
-	from := time.Date(2026, 11, 19, 23, 45, 0, 0, time.UTC)
-	for hours, want := range map[int]string{
-		24:  "Fri 20 start day, 06:00, 12:00, 18:00",
-		168: "Sat 21 day, Sun 22 day, Mon 23 day, Tue 24 day, Wed 25 day, Thu 26 day",
-		720: "23 Nov day, 30 Nov day, 7 Dec day, 14 Dec day",
+	in := boardtest.Remembered(boardtest.Lab())
+	in.Site.Zone = time.UTC
+	spans := &in.History.Hosts["atlas"].Spans
+	for i := range spans {
+		spans[i].From = time.Date(2026, 11, 19, 23, 45, 0, 0, time.UTC)
+	}
+	panes := within(docAt(t, in, "hosts/atlas/history/index.html"), "div", "pane")
+	for i, want := range []string{
+		"Fri 20 day start, 06:00, 12:00, 18:00",
+		"Sat 21 day, Sun 22 day, Mon 23 day, Tue 24 day, Wed 25 day, Thu 26 day",
+		"23 Nov day, 30 Nov day, 7 Dec day, 14 Dec day",
 	} {
 		var got []string
-		for _, tick := range w.ticks(from, from.Add(time.Duration(hours)*time.Hour)) {
-			text := strings.TrimSpace(tick.Text + " " + tick.Anchor)
-			if tick.Day {
-				text += " day"
-			}
-			got = append(got, text)
+		for _, n := range within(within(panes[i], "svg", "ax")[0], "text", "") {
+			got = append(got, strings.TrimSpace(textOf(n)+" "+attr(n, "class")))
 		}
 		if strings.Join(got, ", ") != want {
-			t.Errorf("%d hours: %q, want %q", hours, got, want)
+			t.Errorf("%s: %q, want %q", render.SpanNames()[i], got, want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package page
+package page_test
 
 import (
 	"encoding/json"
@@ -14,10 +14,13 @@ import (
 
 	cdp "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+	"golang.org/x/text/feature/plural"
 	"golang.org/x/text/language"
 
+	"gpuboard/internal/board"
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/internal/testenv/browser"
+	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -50,6 +53,17 @@ func builtInWords(t testing.TB, lang string) map[string]string {
 		t.Fatal(err)
 	}
 	return list
+}
+
+func wordsFile(lang string) string { return "words/" + lang + ".json" }
+
+// pluralForm is the plural form of a number in a language, as Unicode calls it.
+func pluralForm(tag language.Tag, n int) string {
+	names := map[plural.Form]string{
+		plural.Other: "other", plural.Zero: "zero", plural.One: "one", plural.Two: "two", plural.Few: "few",
+		plural.Many: "many",
+	}
+	return names[plural.Cardinal.MatchPlural(tag, n, 0, 0, 0, 0)]
 }
 
 // pluralForms are the forms that whole numbers up to a thousand have in a language.
@@ -125,7 +139,7 @@ func TestEveryLanguageIsWhole(t *testing.T) {
 				t.Errorf("%s has %q, which nothing asks for", wordsFile(lang), key)
 			}
 		}
-		if _, err := readWords(nil, lang, time.UTC); err != nil {
+		if _, err := page.NewBookPages(render.Site{Languages: []string{lang}}, nil); err != nil {
 			t.Error(err)
 		}
 	}
@@ -136,36 +150,39 @@ func TestEveryLanguageIsWhole(t *testing.T) {
 func TestOwnLanguageFromOneFile(t *testing.T) {
 	in := boardtest.Lab()
 	in.Site.Languages = []string{"cs"}
-	if err := Files(in, nil); err == nil || !strings.Contains(err.Error(), "words/cs.json") {
+	if err := page.Files(in, nil); err == nil || !strings.Contains(err.Error(), "words/cs.json") {
 		t.Errorf("words that are not there are reported as %v", err)
 	}
 	czech := own(wordsFile("cs"),
 		`{"language": "Čeština", "free": "volná", "gpu.one": "%d karta", "gpu.few": "%d karty", "gpu.other": "%d karet", "index.free.other": "%d z %d volných", "date.week": "{time} {weekday}"}`)
-	w, err := readWords(czech, "cs", time.UTC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n, want := range map[int]string{0: "0 karet", 1: "1 karta", 3: "3 karty", 5: "5 karet"} {
-		if got := w.Count(n, "gpu"); got != want {
-			t.Errorf("%d is %q", n, got)
+	for n, want := range map[int]string{1: "1 karta lost", 3: "3 karty lost", 5: "5 karet lost"} {
+		some := boardtest.Big(1)
+		some.Site.Languages = in.Site.Languages
+		for i := range n {
+			some.Board.Hosts[0].GPUs[i] = board.GPU{State: board.Lost}
 		}
-	}
-	if got := w.float(21.5, 1) + w.Count(2, "host"); got != "21,52 hosts" {
-		t.Errorf("a number, and what is not translated: %q", got)
+		some.Board.Count()
+		files, err := siteFiles(some, czech)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if front := parse(t, boardtest.FileOf(t, files, "index.html")); !strings.Contains(textOf(front), want) {
+			t.Errorf("the front page does not say that %d are lost as %q", n, want)
+		}
 	}
 	files, err := siteFiles(in, czech)
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := string(boardtest.FileOf(t, files, "index.html").Content)
-	for _, want := range []string{`<html lang="cs"`, "</svg>volná", " z 31 volných</em>", "memory"} {
-		if !strings.Contains(page, want) {
+	front := string(boardtest.FileOf(t, files, "index.html").Content)
+	for _, want := range []string{`<html lang="cs"`, "</svg>volná", " z 31 volných</em>", "memory", "64,6 GiB"} {
+		if !strings.Contains(front, want) {
 			t.Errorf("the front page does not have %q", want)
 		}
 	}
 	for _, lang := range []string{"../cs", "c s", ""} {
 		in.Site.Languages = []string{lang}
-		if err := Files(in, czech); err == nil {
+		if err := page.Files(in, czech); err == nil {
 			t.Errorf("%q is a language", lang)
 		}
 	}
@@ -206,7 +223,7 @@ func TestSecondLanguage(t *testing.T) {
 		t.Errorf("there are %d scripts", scripts)
 	}
 	for name := range one {
-		translated := strings.HasSuffix(name, ".html") && !strings.HasPrefix(name, "help/") && name != missingPath
+		translated := strings.HasSuffix(name, ".html") && !strings.HasPrefix(name, "help/") && name != "404.html"
 		if two["eo/"+name] != translated {
 			t.Errorf("%s: it is %t that there is one below eo/", name, two["eo/"+name])
 		}
@@ -220,7 +237,7 @@ func TestSecondLanguage(t *testing.T) {
 		if got := attr(find(doc, "html"), "lang"); got != lang {
 			t.Errorf("%s is in %q", f.Path, got)
 		}
-		if strings.HasPrefix(name, "help/") || name == missingPath {
+		if strings.HasPrefix(name, "help/") || name == "404.html" {
 			continue
 		}
 		leads := ""
@@ -314,10 +331,8 @@ func TestCountsAgreeInNumber(t *testing.T) {
 		{"fr", "ask.idle.gpus", "1 inactif", "2 inactifs"}, {"es", "ask.idle.gpus", "1 inactiva", "2 inactivas"},
 		{"fr", "bookings.of", " sur 1 libre", " sur 2 libres"}, {"de", "card.free", "1 frei", "2 frei"},
 	} {
-		w, err := readWords(nil, tt.lang, time.UTC)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := templates.NewWords(builtInWords(t, tt.lang),
+			func(n int) string { return pluralForm(language.MustParse(tt.lang), n) }, nil)
 		if one, several := w.Count(1, tt.of, "1"), w.Count(2, tt.of, "2"); one != tt.one || several != tt.several {
 			t.Errorf("%s: %q and %q, want %q and %q", tt.lang, one, several, tt.one, tt.several)
 		}

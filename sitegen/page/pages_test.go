@@ -1,4 +1,4 @@
-package page
+package page_test
 
 import (
 	"bytes"
@@ -21,6 +21,9 @@ import (
 
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'"
+
+// rowHosts is up to how many hosts the front page has the rows of their GPUs.
+const rowHosts = 12
 
 func fleets() map[string]render.Input {
 	demo := boardtest.Big(3)

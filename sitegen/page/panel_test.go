@@ -1,6 +1,8 @@
-package page
+package page_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -11,6 +13,7 @@ import (
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
 	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
 )
 
@@ -238,7 +241,7 @@ func TestOwnLookIsRefused(t *testing.T) {
 		{own("site.css", strings.Repeat(" ", 1<<20+1)), []string{"site.css", "1048576"}},
 		{own("banner.html/x", ""), []string{"banner.html"}},
 	} {
-		err := Files(boardtest.Lab(), c.files)
+		err := page.Files(boardtest.Lab(), c.files)
 		for _, want := range c.want {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("the error is %v, and should name %s", err, want)
@@ -272,5 +275,84 @@ func TestPanelsBeginWhereTheBookingEnds(t *testing.T) {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
+	}
+}
+
+// A listedWeek is the bookings below one heading of the list of bookings.
+type listedWeek struct {
+	title string
+	rows  []*html.Node
+}
+
+// listedBookings is the list of bookings on its first page, and what leads to others.
+func listedBookings(t *testing.T, in render.Input) (list []listedWeek, pager []*html.Node) {
+	t.Helper()
+	doc := docAt(t, in, "bookings/index.html")
+	for _, table := range within(doc, "table", "bookings") {
+		for _, week := range within(table, "tbody", "") {
+			rows := within(week, "tr", "")
+			list = append(list, listedWeek{textOf(rows[0]), rows[1:]})
+		}
+	}
+	return list, within(doc, "nav", "pager")
+}
+
+// TestBookingsAreListedByWeek: running ones first, then by week, then those that are over.
+func TestBookingsAreListedByWeek(t *testing.T) {
+	in := manyBookings(boardtest.Big(4), 9, -2, 0, 3)
+	for i := range in.Board.Bookings {
+		b := &in.Board.Bookings[i]
+		if b.From.Before(boardtest.Now) && !b.Expired {
+			b.Active = true
+		}
+	}
+	list, pager := listedBookings(t, in)
+	var got []string
+	for _, week := range list {
+		got = append(got, fmt.Sprintf("%s: %d", week.title, len(week.rows)))
+	}
+	if want := "[Running now 4: 4 Week of Mon 23 Nov 8: 8 Past 4: 4]"; fmt.Sprint(got) != want {
+		t.Errorf("the weeks are %v, want %s", got, want)
+	}
+	if pager != nil {
+		t.Errorf("there are several pages of 16 bookings: %s", textOf(pager[0]))
+	}
+}
+
+// TestBookingsAreListedByTheNumbersOfTheirHosts: gpu2 comes before gpu10, as on the board.
+func TestBookingsAreListedByTheNumbersOfTheirHosts(t *testing.T) {
+	in := boardtest.Big(1)
+	in.Board.Bookings = nil
+	for _, host := range []string{"gpu10", "gpu2", "gpu1"} {
+		b := board.Booking{Host: host, GPUs: []int{0}}
+		b.Name, b.From = "ada", boardtest.Now.Add(time.Hour)
+		in.Board.Bookings = append(in.Board.Bookings, b)
+	}
+	var got []string
+	list, _ := listedBookings(t, in)
+	for _, row := range list[0].rows {
+		got = append(got, textOf(find(row, "th")))
+	}
+	if want := []string{"gpu1", "gpu2", "gpu10"}; !slices.Equal(got, want) {
+		t.Errorf("the bookings are of the hosts %q, want %q", got, want)
+	}
+}
+
+// TestBookingsOfOneTimeAreListedByGPU: by their numbers, not by their digits.
+func TestBookingsOfOneTimeAreListedByGPU(t *testing.T) {
+	in := boardtest.Big(1)
+	in.Board.Bookings = nil
+	for _, gpus := range [][]int{{10}, {2, 3}, nil, {2}, {1}} {
+		b := board.Booking{Host: in.Board.Hosts[0].Name, GPUs: gpus}
+		b.Name, b.From = "ada", boardtest.Now.Add(time.Hour)
+		in.Board.Bookings = append(in.Board.Bookings, b)
+	}
+	var got []string
+	list, _ := listedBookings(t, in)
+	for _, row := range list[0].rows {
+		got = append(got, textOf(find(row, "td")))
+	}
+	if want := []string{"whole host", "1", "2", "2, 3", "10"}; !slices.Equal(got, want) {
+		t.Errorf("the bookings are of the GPUs %q, want %q", got, want)
 	}
 }

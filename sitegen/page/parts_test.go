@@ -1,4 +1,4 @@
-package page
+package page_test
 
 import (
 	"regexp"
@@ -8,15 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/a-h/templ"
 	"golang.org/x/net/html"
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/internal/testenv/need"
+	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
-	"gpuboard/templates"
 )
 
 // A slice without a UUID cannot be booked, and is a row like the others.
@@ -102,18 +101,8 @@ func TestOneProcessIsSaidOnce(t *testing.T) {
 	}
 }
 
-// rendered is what a component renders; nil is nothing.
-func rendered(t testing.TB, c templ.Component) string {
-	t.Helper()
-	if c == nil {
-		return ""
-	}
-	var out strings.Builder
-	if err := c.Render(t.Context(), &out); err != nil {
-		t.Fatal(err)
-	}
-	return out.String()
-}
+// markdownLimit is from how many bytes on a notice is cut.
+const markdownLimit = 64 << 10
 
 func TestMarkdownIsSanitized(t *testing.T) {
 	for source, want := range map[string]string{
@@ -132,11 +121,11 @@ func TestMarkdownIsSanitized(t *testing.T) {
 		"a\xffb": "<p>a\uFFFDb</p>\n",
 		"":       "",
 	} {
-		if shown := Markdown(source); shown != want {
+		if shown := page.Markdown(source); shown != want {
 			t.Errorf("Markdown(%q) = %q; want %q", source, shown, want)
 		}
 	}
-	if n := len(Markdown(strings.Repeat("a line\n", markdownLimit))); n > 2*markdownLimit {
+	if n := len(page.Markdown(strings.Repeat("a line\n", markdownLimit))); n > 2*markdownLimit {
 		t.Errorf("a notice without end makes %d bytes", n)
 	}
 }
@@ -162,10 +151,10 @@ func TestExcessiveMarkdown(t *testing.T) {
 		"[a]:\n" + strings.Repeat("x", all/2) + "\n\n" + strings.Repeat("[a]", all/8),
 		"|" + strings.Repeat("a|", 2000) + "\n|" + strings.Repeat("-|", 2000) + "\n" + strings.Repeat("|\n", 4000),
 	} {
-		if !Excessive(source) {
+		if !page.Excessive(source) {
 			t.Errorf("%.20q… is rendered", source)
 		}
-		if out := Markdown(source); !strings.HasPrefix(out, "<pre><code>") || len(out) > 6*len(source)+100 {
+		if out := page.Markdown(source); !strings.HasPrefix(out, "<pre><code>") || len(out) > 6*len(source)+100 {
 			t.Errorf("%.20q… becomes %.40q…, of %d bytes", source, out, len(out))
 		}
 	}
@@ -179,11 +168,11 @@ func TestExcessiveMarkdown(t *testing.T) {
 		repeat("a line\r\n\r\n", all), repeat("word ", all),
 		repeat("> ", 2*30) + "a\n" + deep[:500],
 	} {
-		if Excessive(source) || strings.HasPrefix(Markdown(source), "<pre><code>"+source[:5]) {
+		if page.Excessive(source) || strings.HasPrefix(page.Markdown(source), "<pre><code>"+source[:5]) {
 			t.Errorf("%.40q… is not rendered", source)
 		}
 	}
-	if got, want := Markdown(strings.Repeat(">", 40)+"<b>&\u202e\n"), "<pre><code>"+strings.Repeat("&gt;", 40)+
+	if got, want := page.Markdown(strings.Repeat(">", 40)+"<b>&\u202e\n"), "<pre><code>"+strings.Repeat("&gt;", 40)+
 		"&lt;b&gt;&amp;\\u202e\n</code></pre>"; got != want {
 		t.Errorf("a text that is excessive becomes %q; want %q", got, want)
 	}
@@ -195,7 +184,7 @@ func FuzzMarkdown(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		out := Markdown(s)
+		out := page.Markdown(s)
 		doc, err := html.Parse(strings.NewReader(out))
 		if err != nil {
 			t.Fatal(err)
@@ -228,25 +217,21 @@ func leadsAway(href string) bool {
 	return strings.HasPrefix(h, "//") || scheme.MatchString(h)
 }
 
-func englishWords(t testing.TB) *words {
-	t.Helper()
-	w, err := readWords(nil, "en", time.UTC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
-}
-
 func TestModelName(t *testing.T) {
-	w := englishWords(t)
 	for short, want := range map[string]string{
 		"H100 80GB HBM3": "H100 80 GB", "A100-SXM4-80GB": "A100 80 GB", "A100-PCIE-40GB": "A100 80 GB",
 		"H100 80GB HBM3 1g.10gb": "H100 1g.10gb", "A100-SXM4-40GB 1c.2g.10gb": "A100 1c.2g.10gb",
 		"A100-SXM4-80GB MIG": "A100 MIG 80 GB",
 		"RTX 3090":           "RTX 3090 80 GB", "": "80 GB", "H100 NVL": "H100 80 GB", "RTX A6000": "RTX A6000 80 GB",
 	} {
-		if got := w.model(short, new(int64(81559))); got != want {
-			t.Errorf("model(%q) = %q, want %q", short, got, want)
+		in := boardtest.Big(1)
+		in.Board.Hosts[0].Models = []board.Model{{Name: short, Total: 8, MemoryTotal: new(int64(81559))}}
+		got := ""
+		for _, n := range within(docAt(t, in, "hosts/gpu000/index.html"), "span", "md") {
+			got += textOf(n)
+		}
+		if got != "8 × "+want {
+			t.Errorf("8 of %q are called %q, want %q", short, got, want)
 		}
 	}
 }
@@ -269,49 +254,62 @@ func TestRowsNameTheModelOnMixedHosts(t *testing.T) {
 		{[]board.GPU{gpu("A100-SXM4-80GB"), lost}, false},
 		{[]board.GPU{gpu("A100-SXM4-80GB"), gpu("A100-SXM4-80GB"), gpu("H100 NVL")}, true},
 	} {
-		if got := mixed(&board.Host{GPUs: tc.gpus}); got != tc.want {
-			t.Errorf("%d GPUs: mixed %v, want %v", len(tc.gpus), got, tc.want)
+		in := boardtest.Big(1)
+		in.Board.Hosts[0].GPUs, in.Board.Bookings = tc.gpus, nil
+		in.Board.Count()
+		named := false
+		for _, row := range within(docAt(t, in, "hosts/gpu000/index.html"), "tr", "r") {
+			named = named || !hasClass(row, "slice") && within(row, "span", "ml") != nil
+		}
+		if named != tc.want {
+			t.Errorf("%d GPUs: the rows name their models: %v, want %v", len(tc.gpus), named, tc.want)
 		}
 	}
 }
 
 func TestZoneName(t *testing.T) {
 	paris := need.Zone(t, "Europe/Paris")
-	w := englishWords(t)
 	for zone, want := range map[*time.Location]string{
 		time.UTC:   "UTC",
 		paris:      "Europe/Paris",
 		time.Local: boardtest.At(0, 0, 0).In(time.Local).Format("MST"),
 	} {
-		w.zone = zone
-		if got := ZoneName(w.zone, boardtest.At(0, 0, 0)); got != want {
+		if got := page.ZoneName(zone, boardtest.At(0, 0, 0)); got != want {
 			t.Errorf("%s is called %q, want %q", zone, got, want)
 		}
 	}
 }
 
-// factsView has no words but these.
-func factsView(list map[string]string) *view {
-	return &view{look: &look{words: &words{Words: templates.NewWords(list, nil, nil), list: list}}}
+// factsOf is what the page of a host lists of a GPU, by the name of the fact.
+func factsOf(t *testing.T, g snapshot.GPU) map[string]string {
+	t.Helper()
+	in := boardtest.Big(1)
+	in.Board.Hosts[0].GPUs, in.Board.Bookings = []board.GPU{{GPU: g, State: board.Free}}, nil
+	in.Board.Count()
+	list := map[string]string{}
+	for _, each := range within(docAt(t, in, "hosts/gpu000/index.html"), "details", "each") {
+		names, values := within(each, "dt", ""), within(each, "dd", "")
+		for i := range names {
+			list[textOf(names[i])] = textOf(values[i])
+		}
+	}
+	return list
 }
 
 // TestFactsOfTheFabric: what is known of it, and whose memory the GPU has.
 func TestFactsOfTheFabric(t *testing.T) {
-	v := factsView(map[string]string{
-		"fact.fabric": "fabric", "fact.clique": "clique {id}", "fact.memory": "memory", "fact.shared": "the machine's",
-	})
 	for want, g := range map[string]snapshot.GPU{
-		"": {}, "memory the machine's": {MemoryShared: true},
-		"fabric In Progress": {Fabric: &snapshot.Fabric{State: "In Progress"}},
-		"fabric Completed · Success · clique 0 · c1": {Fabric: &snapshot.Fabric{
+		"": {}, "memory shared with the CPU": {MemoryShared: true},
+		"NVLink fabric In Progress": {Fabric: &snapshot.Fabric{State: "In Progress"}},
+		"NVLink fabric Completed · Success · clique 0 · c1": {Fabric: &snapshot.Fabric{
 			State: "Completed", Status: "Success", CliqueID: new(0), ClusterUUID: "c1",
 		}},
 	} {
-		got := ""
-		for _, f := range v.facts(&board.GPU{GPU: g}) {
-			got += f.Name + " " + f.Value
+		var got []string
+		for name, value := range factsOf(t, g) {
+			got = append(got, name+" "+value)
 		}
-		if got != want {
+		if strings.Join(got, ", ") != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -320,27 +318,19 @@ func TestFactsOfTheFabric(t *testing.T) {
 // TestFactsOfAnXID: its number, its moment, and what it means; those that a
 // program causes are told as such.
 func TestFactsOfAnXID(t *testing.T) {
-	w, err := readWords(nil, "en", time.UTC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	english := builtInWords(t, "en")
 	for code, want := range map[int]string{
 		79: "fallen off the bus", 31: "a program accessed", 13: "the GPU keeps working", 999: "NVIDIA",
 	} {
-		g := &board.GPU{GPU: snapshot.GPU{XID: &snapshot.XID{Code: code, At: snapshot.TimeOf(boardtest.At(0, 0, 0))}}}
-		got := ""
-		for _, f := range (&view{look: &look{words: w}}).facts(g) {
-			if f.Name == w.list["fact.xid"] {
-				got = f.Value
-			}
-		}
+		got := factsOf(t,
+			snapshot.GPU{XID: &snapshot.XID{Code: code, At: snapshot.TimeOf(boardtest.At(0, 0, 0))}})[english["fact.xid"]]
 		if !strings.HasPrefix(got, strconv.Itoa(code)+" · ") || !strings.Contains(got, want) ||
 			!strings.Contains(got, "Nov") {
 			t.Errorf("%d is %q", code, got)
 		}
 	}
 	for _, code := range []int{13, 31, 43, 45, 68, 94} {
-		if text := render.XIDMeaning(w.list, code); !strings.Contains(text, "program") ||
+		if text := render.XIDMeaning(english, code); !strings.Contains(text, "program") ||
 			strings.Contains(text, "replace") {
 			t.Errorf("%d, which a program causes: %q", code, text)
 		}
@@ -349,19 +339,12 @@ func TestFactsOfAnXID(t *testing.T) {
 
 // TestFactsOfTheLink: lanes now and at most, or what is known of the two.
 func TestFactsOfTheLink(t *testing.T) {
-	v := factsView(map[string]string{"fact.link": "link"})
 	for want, g := range map[string]snapshot.GPU{
 		"8 / 16": {Readings: snapshot.Readings{PCIeWidth: new(8), PCIeWidthMax: new(16)}},
 		"16":     {Readings: snapshot.Readings{PCIeWidthMax: new(16)}},
 		"":       {},
 	} {
-		got := ""
-		for _, f := range v.facts(&board.GPU{GPU: g}) {
-			if f.Name == "link" {
-				got = f.Value
-			}
-		}
-		if got != want {
+		if got := factsOf(t, g)[builtInWords(t, "en")["fact.link"]]; got != want {
 			t.Errorf("%v/%v is %q, want %q", g.PCIeWidth, g.PCIeWidthMax, got, want)
 		}
 	}

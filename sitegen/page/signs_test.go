@@ -1,6 +1,7 @@
-package page
+package page_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -15,16 +16,29 @@ import (
 	"gpuboard/templates"
 )
 
-// signOfUnits is the sign of these GPUs or slices: its symbol, or its parts.
-func signOfUnits(units ...*board.GPU) string {
-	in := boardtest.Big(1)
-	glyph := newView(in, []*look{{words: &words{}}}).sign(units)
-	text := glyph.Sign
-	for _, part := range glyph.Parts {
-		text += fmt.Sprintf("%s %d+%d ", part.State, part.X, part.Width)
-	}
-	if glyph.Soon {
-		text += " soon"
+// signOf is the sign of a card on the line of its host: its symbol, or its parts.
+func signOf(t *testing.T, card board.GPU) string {
+	t.Helper()
+	in := boardtest.Big(rowHosts + 1)
+	in.Board.Hosts[0].GPUs, in.Board.Bookings = []board.GPU{card}, nil
+	in.Board.Count()
+	signs := within(byID(docAt(t, in, "index.html"), "gpu000"), "svg", "gl")[0]
+	text := ""
+	for _, n := range elements(signs) {
+		end, part := "", n.Parent != signs
+		switch {
+		case n.Data == "use":
+			text = strings.TrimPrefix(attr(n, "href"), "#_")
+		case hasClass(n, "bm") && part:
+			text = text[:strings.LastIndex(text, "busy")] + "in-use" + text[strings.LastIndex(text, "busy")+4:]
+		case hasClass(n, "bm"):
+			end = " soon"
+		case hasClass(n, "tile"):
+			end = " busy " + attr(n, "x") + "+" + attr(n, "width")
+		case n.Data == "rect" && !hasClass(n, "load"):
+			end = " " + attr(n, "class") + " " + attr(n, "x") + "+" + attr(n, "width")
+		}
+		text += end
 	}
 	return strings.TrimSpace(text)
 }
@@ -45,7 +59,7 @@ func TestSignSaysStateAndLoad(t *testing.T) {
 		"busy-idle": &idle, "booked-idle": &noShow, "free soon": &soon, "free": &later, "in-use4": &steady,
 		"busy3": &began, "busy2": &fresh, "busy0": {State: board.Busy}, "contested": {State: board.Contested},
 	} {
-		if got := signOfUnits(g); got != want {
+		if got := signOf(t, *g); got != want {
 			t.Errorf("%+v has the sign %q, want %q", g.State, got, want)
 		}
 	}
@@ -53,10 +67,10 @@ func TestSignSaysStateAndLoad(t *testing.T) {
 
 // The slices of a card share a sign, by size and sorted: what is free first.
 func TestSignOfACardInParts(t *testing.T) {
-	slice := func(profile string, state board.State) *board.GPU {
-		return &board.GPU{State: state, Slice: &board.Slice{Profile: profile}}
+	slice := func(profile string, state board.State) board.GPU {
+		return board.GPU{State: state, Slice: &board.Slice{Profile: profile}}
 	}
-	for want, units := range map[string][]*board.GPU{
+	for want, slices := range map[string][]board.GPU{
 		"free 0+3 booked 4+3 busy 8+6": {
 			slice("3g.40gb", board.Busy), slice("2g.20gb", board.Free), slice("2g.20gb", board.Booked),
 		},
@@ -65,7 +79,10 @@ func TestSignOfACardInParts(t *testing.T) {
 		"in-use 0+6 busy 7+1 stuck 9+5": {slice("1g.5gb", board.Busy), slice("2g.5gb", board.Stuck),
 			slice("3g.5gb", board.InUse)},
 	} {
-		if got := signOfUnits(units...); got != want {
+		for i := range slices {
+			slices[i].Slice.Index = i
+		}
+		if got := signOf(t, board.GPU{State: board.Busy, Slices: slices}); got != want {
 			t.Errorf("the sign is %q, want %q", got, want)
 		}
 	}
@@ -80,14 +97,15 @@ func TestLongNamesDifferOnLines(t *testing.T) {
 		{"a.lab.org a", "a.lab.org a"},
 		{"10.0.0.1 10.0.0.2", "10.0.0.1 10.0.0.2"},
 	} {
-		var hosts []board.Host
-		for _, name := range strings.Fields(c.names) {
-			hosts = append(hosts, board.Host{Name: name})
+		in := boardtest.Big(rowHosts + 1)
+		names := strings.Fields(c.names)
+		for i, name := range names {
+			in.Board.Hosts[i].Name, in.Board.Hosts[i].Title = name, ""
 		}
-		short := shortNames(hosts)
+		front := docAt(t, in, "index.html")
 		var got []string
-		for _, h := range hosts {
-			got = append(got, short[h.Name])
+		for _, name := range names {
+			got = append(got, textOf(find(byID(front, name), "h3")))
 		}
 		if text := strings.Join(got, " "); text != c.want {
 			t.Errorf("%s are called %s, want %s", c.names, text, c.want)
@@ -230,12 +248,11 @@ func TestBrowserOpensBelowTheLine(t *testing.T) {
 // The search data has what the order of hosts needs, which the lines do not show.
 func TestSearchDataHasTheLoadOfHosts(t *testing.T) {
 	in := boardtest.Big(rowHosts + 1)
-	v := newView(in, []*look{{words: &words{}}})
-	cards := make([]*templates.Card, len(in.Board.Hosts))
-	for i := range cards {
-		cards[i] = &templates.Card{Load: []templates.Meter{{Key: "cpu", Text: "34"}, {Key: "ram", Text: "61"}}}
+	var data templates.Search
+	if err := json.Unmarshal([]byte(contentOf(byID(docAt(t, in, "index.html"), "_gpus"))), &data); err != nil {
+		t.Fatal(err)
 	}
-	if h := v.search(cards).Hosts[3]; h.CPU != "34" || h.Memory != "61" ||
+	if h := data.Hosts[3]; h.CPU != "34" || h.Memory != "61" ||
 		h.Seen != in.Board.Hosts[3].SnapshotAt.Unix() {
 		t.Errorf("it is %+v", h)
 	}

@@ -1,16 +1,28 @@
-package page
+package page_test
 
 import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/net/html"
+
 	"gpuboard/internal/board"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/sitegen/page"
+)
+
+// How much pages know or show at most.
+const (
+	maxPeople      = 1000 // on the page of all people
+	maxDue         = 64   // bookings of one GPU, in its panel
+	maxOwnBookings = 200  // on the page of a person
+	allBars        = 1200 // in the picture of the next days
 )
 
 func TestBudgets(t *testing.T) {
@@ -95,14 +107,23 @@ func TestBookingsThatAPageKnowsAreBounded(t *testing.T) {
 	}
 	in.Board.Bookings = append(in.Board.Bookings,
 		*boardtest.Booked(h.Name, nil, "lea", boardtest.At(300, 0, 0), time.Time{}, ""))
-	v := newView(in, []*look{{words: &words{}}})
-	due := v.due(h, &h.GPUs[0])
-	if len(due) != maxDue+1 || due[maxDue-1].Name == "…" || due[maxDue].Name != "…" ||
-		due[maxDue].From.After(boardtest.At(10+maxDue, 0, 0)) || !due[maxDue].Until.IsZero() {
-		t.Errorf("%d bookings, the last one %+v", len(due), due[len(due)-1])
+	doc := docAt(t, in, "hosts/gpu000/index.html")
+	due := func(row string) (names []string, last *html.Node) {
+		for _, n := range within(byID(doc, row), "i", "") {
+			if name := attr(n, "data-n"); name != "" {
+				names, last = append(names, name), n
+			}
+		}
+		return names, last
 	}
-	if due := v.due(h, &h.GPUs[7]); due[len(due)-1].Name != "lea" {
-		t.Errorf("the host's booking is not on GPU 7: %+v", due)
+	names, last := due("gpu000-0")
+	if from, err := time.Parse(time.RFC3339, attr(last, "data-f")); len(names) != maxDue+1 ||
+		slices.Index(names, "…") != maxDue || err != nil || from.After(boardtest.At(10+maxDue, 0, 0)) ||
+		attr(last, "data-u") != "" {
+		t.Errorf("%d bookings, the last one %v", len(names), last.Attr)
+	}
+	if names, _ := due("gpu000-7"); !slices.Contains(names, "lea") {
+		t.Errorf("the host's booking is not on GPU 7: %q", names)
 	}
 }
 
@@ -176,7 +197,7 @@ func BenchmarkPages(b *testing.B) {
 		in := boardtest.Big(hosts)
 		b.Run(fmt.Sprint(hosts), func(b *testing.B) {
 			for b.Loop() {
-				if err := Files(in, nil); err != nil {
+				if err := page.Files(in, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

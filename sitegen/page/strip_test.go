@@ -1,162 +1,234 @@
-package page
+package page_test
 
 import (
-	"math"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/net/html"
+
 	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/sitegen/render"
-	"gpuboard/templates"
 )
 
-// stripView is a view of a board of one host, with these people's colours.
-func stripView(t *testing.T, colors map[string]int) *view {
+// rowOf is the row of the only GPU of a board, which has these bookings and colours of people.
+func rowOf(t *testing.T, g board.GPU, bookings []board.Booking, colors map[string]int) *html.Node {
 	t.Helper()
-	in := boardtest.Lab()
-	in.Board.Colors = colors
-	return newView(in, []*look{{words: englishWords(t)}})
+	b := &board.Board{GeneratedAt: boardtest.Now, Colors: colors, Bookings: bookings, Hosts: []board.Host{{
+		Name: "atlas", State: board.Up, SnapshotAt: boardtest.Now, GPUs: []board.GPU{g},
+	}}}
+	b.Count()
+	return byID(docAt(t, render.Input{Board: b}, "index.html"), "atlas-0")
+}
+
+// yesterday is what a row shows of the last day: parts by colour, gaps, and its text.
+func yesterday(row *html.Node) (parts []string, gaps, text string) {
+	for _, past := range within(row, "svg", "past") {
+		text = attr(past, "aria-label")
+		for _, n := range within(past, "path", "") {
+			if hasClass(n, "gap") {
+				gaps = attr(n, "d")
+			} else {
+				parts = append(parts, attr(n, "class")+" "+attr(n, "d"))
+			}
+		}
+	}
+	return parts, gaps, text
 }
 
 // TestStripOfYesterday: the load is in the colour of who held the GPU, grey where that is not known, nothing where
 // nobody did anything, and a gap where the host was silent.
 func TestStripOfYesterday(t *testing.T) {
-	v := stripView(t, map[string]int{"mira": 3})
+	colors := map[string]int{"mira": 3}
 	full, none := new(100.0), new(0.0)
-	g := &board.GPU{
+	g := board.GPU{
 		Utilization: []*float64{full, full, none, none, nil, nil, full, none, none, none},
 		Holders:     []string{"mira", "mira", "mira", "mira", "", "", "", "tomas", "", ""},
 	}
 	g.Utilization = append(g.Utilization, make([]*float64, 96-len(g.Utilization))...)
-	var s templates.Strip
-	v.drawPast(&s, g)
-	want := []templates.Part{
-		{Color: "person0", Path: "M3 11v-6h1V11z"},       // tomas has no colour; half an hour of 50 %
-		{Color: "person3", Path: "M0 11v-11h1v10h1V11z"}, // a person who does nothing still has a line
+	parts, gaps, text := yesterday(rowOf(t, g, nil, colors))
+	want := []string{
+		"person0 M3 11v-6h1V11z",       // tomas has no colour; half an hour of 50 %
+		"person3 M0 11v-11h1v10h1V11z", // a person who does nothing still has a line
 	}
-	if len(s.Past) != len(want) {
-		t.Fatalf("it is drawn as %v", s.Past)
+	if !slices.Equal(parts, want) {
+		t.Errorf("it is drawn as %q, want %q", parts, want)
 	}
-	for i := range want {
-		if s.Past[i] != want[i] {
-			t.Errorf("part %d is %v, want %v", i, s.Past[i], want[i])
+	if gaps != "M2 5.5h1M5 5.5h43" {
+		t.Errorf("the gaps are %q", gaps)
+	}
+	if !strings.Contains(text, "maximum 100") {
+		t.Errorf("it says %q", text)
+	}
+	slice := board.GPU{Utilization: make([]*float64, 96), Holders: append(make([]string, 94), "mira", "mira")}
+	parts, gaps, _ = yesterday(rowOf(t, slice, nil, colors)) // of which no load is known
+	if !slices.Equal(parts, []string{"person3 M47 11v-1h1V11z"}) || gaps != "" {
+		t.Errorf("a slice that mira held for half an hour is drawn as %q, with the gaps %q", parts, gaps)
+	}
+	if parts, gaps, _ := yesterday(rowOf(t, board.GPU{Utilization: make([]*float64, 96)}, nil, nil)); gaps != "" ||
+		parts != nil {
+		t.Errorf("without history there is %q, with the gaps %q", parts, gaps)
+	}
+}
+
+// A stripBar is a booking on a row. It lies between two parts of the next two days.
+type stripBar struct {
+	from, to float64
+	text     string
+	left     bool // the text is
+}
+
+// tomorrow is what a row shows of the next two days: bookings, and that the GPU is free.
+func tomorrow(t *testing.T, row *html.Node) (bars []stripBar, free string) {
+	t.Helper()
+	share := func(n *html.Node, key string) float64 {
+		f, err := strconv.ParseFloat(strings.TrimSuffix(attr(n, key), "%"), 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f / 100
+	}
+	for _, n := range elements(within(row, "svg", "ahead")[0]) {
+		switch {
+		case n.Data == "rect":
+			bars = append(bars, stripBar{from: share(n, "x"), to: share(n, "x") + share(n, "width")})
+		case hasClass(n, "fr"):
+			free = textOf(n)
+		default:
+			b := &bars[len(bars)-1]
+			b.text, b.left = textOf(n), hasClass(n, "left")
 		}
 	}
-	if s.Gaps != "M2 5.5h1M5 5.5h43" {
-		t.Errorf("the gaps are %q", s.Gaps)
-	}
-	if !strings.Contains(s.Text, "maximum 100") {
-		t.Errorf("it says %q", s.Text)
-	}
-	var slice templates.Strip // of which no load is known
-	v.drawPast(&slice,
-		&board.GPU{Utilization: make([]*float64, 96), Holders: append(make([]string, 94), "mira", "mira")})
-	if len(slice.Past) != 1 || slice.Past[0].Path != "M47 11v-1h1V11z" || slice.Gaps != "" {
-		t.Errorf("a slice that mira held for half an hour is drawn as %v", slice)
-	}
-	var empty templates.Strip
-	if v.drawPast(&empty, &board.GPU{Utilization: make([]*float64, 96)}); empty.Gaps != "" || empty.Past != nil {
-		t.Errorf("without history there is %v", empty)
-	}
+	return bars, free
 }
 
 // TestStripOfTomorrow: each booking of the next two days is a bar, and says what there is room for.
 func TestStripOfTomorrow(t *testing.T) {
-	v := stripView(t, nil)
-	now := v.in.Board.GeneratedAt.Truncate(quarter)
+	now := boardtest.Now.Truncate(15 * time.Minute)
 	in := func(hours float64) time.Time { return now.Add(time.Duration(hours * float64(time.Hour))) }
 	for name, c := range map[string]struct {
 		state    board.State
 		until    time.Time // of a free GPU
-		bookings []*board.Booking
-		bars     []string // x, width, text
+		bookings []board.Booking
+		bars     []string // from, to, text
 		free     string
 	}{
 		"free": {state: board.Free, free: "free all week"},
 		"free for three days": {
-			state: board.Free, until: in(72), bookings: []*board.Booking{{Name: "eva", From: in(72)}},
+			state: board.Free, until: in(72), bookings: []board.Booking{{Name: "eva", From: in(72)}},
 			free: "free until",
 		},
 		"booked by who uses it": {
-			state: board.InUse, bookings: []*board.Booking{{Name: "mira", Until: in(24)}}, bars: []string{"0 50 →"},
+			state: board.InUse, bookings: []board.Booking{{Name: "mira", Until: in(24)}}, bars: []string{"0.00 0.50 →"},
 		},
 		"booked by another": {
-			state: board.Contested, bookings: []*board.Booking{{Name: "eva"}}, bars: []string{"0 100 eva open-ended"},
+			state: board.Contested, bookings: []board.Booking{{Name: "eva"}}, bars: []string{"0.00 1.00 eva open-ended"},
 		},
 		"booked soon": {
-			state: board.Free, until: in(36), bookings: []*board.Booking{{Name: "eva", From: in(36), Until: in(60)}},
-			bars: []string{"75 25 left"},
+			state: board.Free, until: in(36), bookings: []board.Booking{{Name: "eva", From: in(36), Until: in(60)}},
+			bars: []string{"0.75 1.00 left"},
 		},
-		"over": {state: board.Busy, bookings: []*board.Booking{{Name: "eva", From: in(-9), Until: in(-1)}}},
+		"over": {state: board.Busy, bookings: []board.Booking{{Name: "eva", From: in(-9), Until: in(-1)}}},
 	} {
-		var s templates.Strip
-		g := &board.GPU{State: c.state, FreeUntil: c.until}
-		v.drawAhead(&s, c.bookings, g, now, characters/narrowAhead)
-		if len(s.Bars) != len(c.bars) {
-			t.Errorf("%s: there are %d bars", name, len(s.Bars))
+		for i := range c.bookings {
+			c.bookings[i].Host, c.bookings[i].GPUs = "atlas", []int{0}
+		}
+		bars, free := tomorrow(t, rowOf(t, board.GPU{State: c.state, FreeUntil: c.until}, c.bookings, nil))
+		if len(bars) != len(c.bars) {
+			t.Errorf("%s: there are %d bars", name, len(bars))
 			continue
 		}
-		for i, b := range s.Bars {
-			got := b.X + " " + b.W + " "
-			if b.Left {
+		for i, b := range bars {
+			got := fmt.Sprintf("%.2f %.2f ", b.from, b.to)
+			if b.left {
 				got += "left "
 			}
-			if got += b.Text; !strings.HasPrefix(got, c.bars[i]) {
+			if got += b.text; !strings.HasPrefix(got, c.bars[i]) {
 				t.Errorf("%s: bar %d is %q, want %q", name, i, got, c.bars[i])
 			}
 		}
-		if !strings.HasPrefix(s.Free, c.free) || (c.free == "") != (s.Free == "") {
-			t.Errorf("%s: it says %q", name, s.Free)
+		if !strings.HasPrefix(free, c.free) || (c.free == "") != (free == "") {
+			t.Errorf("%s: it says %q", name, free)
 		}
 	}
 }
 
 // TestTextsOfBookingsDoNotOverlap: whatever is booked, no text lies on another or on a later bar.
 func TestTextsOfBookingsDoNotOverlap(t *testing.T) {
-	const character = 0.06
+	const character = 6.4 / 100 // of the narrowest strip
+	now := boardtest.Now.Truncate(15 * time.Minute)
+	at := func(part float64) time.Time { return now.Add(time.Duration(part * float64(48*time.Hour))) }
+	b := &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{{
+		Name: "atlas", State: board.Up, SnapshotAt: boardtest.Now,
+	}}}
 	for first := 0.0; first < 0.9; first += 0.07 {
 		for length := 0.02; first+length < 0.95; length += 0.11 {
-			bars := []stripBar{
-				{from: first, to: first + length, texts: []string{"Mon 10:00 mira", "Mon 10:00", "mira"}},
-				{from: first + length, to: 1, texts: []string{"Tue 10:00 tomas", "Tue 10:00", "tomas"}},
-			}
-			placeTexts(bars, character)
-			end := 0.0
-			for i, b := range bars {
-				if b.Text == "" {
-					continue
+			g := board.GPU{State: board.Booked}
+			g.Index = len(b.Hosts[0].GPUs)
+			b.Hosts[0].GPUs = append(b.Hosts[0].GPUs, g)
+			for i, name := range []string{"mira", "tomas"} {
+				booked := board.Booking{Host: "atlas", GPUs: []int{g.Index}, Name: name, From: at(first),
+					Until: at(first + length)}
+				if i == 1 {
+					booked.From, booked.Until = booked.Until, time.Time{}
 				}
-				from := b.from
-				if b.Left {
-					from -= character * float64(len(b.Text))
-				}
-				if from < end-1e-9 {
-					t.Fatalf("%v: the text %q begins at %.2f, and there is one until %.2f", bars, b.Text, from, end)
-				}
-				if end = from + character*float64(len(b.Text)); i == 0 && end > bars[1].from && !b.Left && first > 0 {
-					t.Fatalf("%q lies on the next bar", b.Text)
-				}
+				b.Bookings = append(b.Bookings, booked)
 			}
 		}
 	}
+	b.Count()
+	doc, texts := docAt(t, render.Input{Board: b}, "index.html"), 0
+	for i := range b.Hosts[0].GPUs {
+		bars, _ := tomorrow(t, byID(doc, fmt.Sprint("atlas-", i)))
+		end := 0.0
+		for k, bar := range bars {
+			if bar.text == "" {
+				continue
+			}
+			texts++
+			from, width := bar.from, character*float64(len([]rune(bar.text)))
+			if bar.left {
+				from -= width
+			}
+			if from < end-0.001 {
+				t.Fatalf("%v: the text %q begins at %.2f, and there is one until %.2f", bars, bar.text, from, end)
+			}
+			if end = from + width; k == 0 && end > bars[1].from+0.001 && !bar.left {
+				t.Fatalf("%v: %q lies on the next bar", bars, bar.text)
+			}
+		}
+	}
+	if texts < len(b.Hosts[0].GPUs) {
+		t.Errorf("%d bookings of two of a GPU have a text", texts)
+	}
 }
 
-// TestRibbonSaysWhatIsBooked: the share of a model that is booked, two bookings of one GPU at a time being one.
+// TestRibbonSaysWhatIsBooked: the share of a model that is booked in each six hours of a week, two bookings of one GPU
+// at a time being one.
 func TestRibbonSaysWhatIsBooked(t *testing.T) {
-	now := boardtest.Now.Truncate(quarter)
-	week := span{from: now, until: now.Add(ribbonSteps * ribbonStep)}
-	booked := week.shares([]*board.Booking{
+	now := boardtest.Now.Truncate(15 * time.Minute)
+	b := &board.Board{GeneratedAt: boardtest.Now, Bookings: []board.Booking{
 		{Name: "eva", From: now.Add(-time.Hour), Until: now.Add(9 * time.Hour)},
 		{Name: "mira", From: now, Until: now.Add(6 * time.Hour)},
 		{Name: "tomas", From: now.Add(162 * time.Hour)},
-	})
-	for k, want := range map[int]float64{0: 1, 1: 0.5, 2: 0, 26: 0, 27: 1} {
-		if math.Abs(booked[k]-want) > 1e-9 {
-			t.Errorf("in step %d %g of it is booked, want %g", k, booked[k], want)
-		}
+	}, Hosts: []board.Host{{Name: "atlas", State: board.Up, SnapshotAt: boardtest.Now, GPUs: []board.GPU{
+		{ShortName: "H100", State: board.Booked, GPU: snapshot.GPU{Name: "NVIDIA H100"}},
+	}}}}
+	for i := range b.Bookings {
+		b.Bookings[i].Host, b.Bookings[i].GPUs = "atlas", []int{0}
+	}
+	b.Count()
+	ribbon := within(docAt(t, render.Input{Board: b}, "index.html"), "svg", "ribbon")[0]
+	if got := attr(find(ribbon, "path"), "d"); got != "M0 8v-8h1v4h1v4h25v-8h1V8z" {
+		t.Errorf("it is drawn as %s", got)
+	}
+	if got := textOf(ribbon); !strings.Contains(got, "9 %") { // 2.5 of 28 steps
+		t.Errorf("it says %q", got)
 	}
 }
 
@@ -210,18 +282,19 @@ func TestSitesOfOtherClusters(t *testing.T) {
 // TestSmallLabHasTwoColumns: hosts stand in their order in two columns, a host that is off is a line, and its line
 // says why.
 func TestSmallLabHasTwoColumns(t *testing.T) {
-	cards := []*templates.Card{
-		{ID: "a", Open: true, Rows: make([]templates.Row, 8)}, {ID: "b"},
-		{ID: "c", Open: true, Rows: make([]templates.Row, 4)},
-		{ID: "d", Open: true, Rows: make([]templates.Row, 4)},
-	}
-	for n, want := range []int{1, 1, 1, 1, 2} {
-		if n == 0 {
-			continue
+	for n, want := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2} {
+		few := boardtest.Big(n)
+		for i, gpus := range []int{8, 8, 4, 4}[:n] {
+			few.Board.Hosts[i].GPUs = few.Board.Hosts[i].GPUs[:gpus]
 		}
-
-		if got := columns(cards[:n]); len(got[0]) != want || len(got[0])+len(got[1]) != n {
-			t.Errorf("of %d hosts, %d are in the first column, want %d", n, len(got[0]), want)
+		if n > 1 {
+			few.Board.Hosts[1].State = board.Stale
+		}
+		few.Board.Count()
+		columns := within(docAt(t, few, "index.html"), "ul", "rowed")
+		first, second := within(columns[0], "li", "host"), within(columns[1], "li", "host")
+		if len(first) != want || len(first)+len(second) != n {
+			t.Errorf("of %d hosts, %d are in the first column, want %d", n, len(first), want)
 		}
 	}
 	in := boardtest.Lab()
@@ -242,24 +315,44 @@ func TestSmallLabHasTwoColumns(t *testing.T) {
 // TestEqualFreeSlicesAreOneRow: slices that are free and alike are one row that says how many, and rows of others, or
 // of slices that are booked soon, are left alone.
 func TestEqualFreeSlicesAreOneRow(t *testing.T) {
-	slice := func(of, part string, state board.State) templates.Row {
-		return templates.Row{Of: of, Part: part, State: string(state), Class: "r slice"}
-	}
-	soon := slice("a", "1g", board.Free)
-	soon.Next = &templates.Booking{}
-	rows := []templates.Row{
-		slice("a", "1g", board.Free), slice("a", "1g", board.Free), slice("a", "1g", board.Free),
-		slice("a", "2g", board.Free), slice("a", "2g", board.Busy), soon, slice("a", "1g", board.Free),
-		slice("b", "1g", board.Free), slice("b", "1g", board.Free), {State: string(board.Free)},
-		{State: string(board.Free)},
-	}
-	foldFree(rows)
-	for i, want := range []int{3, 0, 0, 1, 0, 0, 1, 2, 0, 0, 0} {
-		if rows[i].Alike != want {
-			t.Errorf("row %d stands for %d, want %d", i, rows[i].Alike, want)
+	card := func(slices ...board.GPU) board.GPU {
+		for i := range slices {
+			slices[i].Slice.Index = i
 		}
-		if hidden := strings.Contains(rows[i].Class, "alike"); hidden != (i == 1 || i == 2 || i == 8) {
-			t.Errorf("row %d is hidden: %v", i, hidden)
+		return board.GPU{State: board.Busy, Slices: slices}
+	}
+	slice := func(profile string, state board.State) board.GPU {
+		return board.GPU{State: state, Slice: &board.Slice{Profile: profile}}
+	}
+	soon := slice("1g", board.Free)
+	soon.Next = &board.Booking{Name: "eva", From: boardtest.At(1, 0, 0)}
+	b := &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{{
+		Name: "atlas", State: board.Up, SnapshotAt: boardtest.Now, GPUs: []board.GPU{
+			card(slice("1g", board.Free), slice("1g", board.Free), slice("1g", board.Free), slice("2g", board.Free),
+				slice("2g", board.Busy), soon, slice("1g", board.Free)),
+			card(slice("1g", board.Free), slice("1g", board.Free)), {State: board.Free}, {State: board.Free},
+		},
+	}}}
+	for i := range b.Hosts[0].GPUs {
+		b.Hosts[0].GPUs[i].Index = i
+		for j := range b.Hosts[0].GPUs[i].Slices {
+			b.Hosts[0].GPUs[i].Slices[j].Index = i
 		}
+	}
+	b.Count()
+	var got []string
+	for _, row := range within(byID(docAt(t, render.Input{Board: b}, "index.html"), "atlas"), "tr", "r") {
+		state := textOf(within(row, "td", "s")[0])
+		if hasClass(row, "alike") {
+			state = "hidden"
+		}
+		got = append(got, textOf(find(row, "th"))+" "+state)
+	}
+	want := []string{
+		"0 6 of 7 free", "0:0 free × 3", "0:1 hidden", "0:2 hidden", "0:3 free", "0:4 busy", "0:5 free", "0:6 free",
+		"1 2 of 2 free", "1:0 free × 2", "1:1 hidden", "2 free", "3 free",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the rows are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

@@ -1,4 +1,4 @@
-package page
+package page_test
 
 import (
 	"encoding/json"
@@ -19,6 +19,7 @@ import (
 	"gpuboard/internal/booking"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -64,7 +65,7 @@ func foreignWords(s string) string { return around(verbatim, s, foreign, same) }
 func foreignLook(t testing.TB) fs.FS {
 	t.Helper()
 	words := map[string]string{}
-	for key, text := range englishWords(t).list {
+	for key, text := range builtInWords(t, "en") {
 		words[key] = foreignWords(text)
 		if strings.HasPrefix(key, "date.") {
 			words[key] = text
@@ -123,7 +124,7 @@ func foreignData(v reflect.Value) {
 func allCodes(t testing.TB) []string {
 	t.Helper()
 	var list []string
-	for key := range englishWords(t).list {
+	for key := range builtInWords(t, "en") {
 		if code, ok := strings.CutPrefix(key, "code."); ok {
 			list = append(list, code)
 		}
@@ -188,7 +189,7 @@ func foreignFleets(t testing.TB) map[string]render.Input {
 // alone, and looks for a word that is still in this one.
 func TestWordsStandInTheirListAlone(t *testing.T) {
 	own := foreignLook(t)
-	latinScript(t, own)
+	latinScript(t)
 	kinds := map[string]bool{}
 	for name, in := range foreignFleets(t) {
 		files, err := siteFiles(in, own)
@@ -212,35 +213,31 @@ func TestWordsStandInTheirListAlone(t *testing.T) {
 	}
 }
 
-// latinScript looks at the part of the script that has its words.
-func latinScript(t *testing.T, own fs.FS) {
+// latinScript looks at the parts of the scripts that have their words, for one that stands there by itself. What the
+// others show in a browser, TestBrowserSpeaksTheSitesLanguage sees.
+func latinScript(t *testing.T) {
 	t.Helper()
-	words, err := readWords(own, "en", time.UTC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	part, err := fs.ReadFile(templates.Files(), "script/words.js")
-	if err == nil {
-		part, err = words.fillScript(part)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := regexp.MustCompile(`"(?:[^"\\]|\\.)*"[,\n]`).FindAllString(string(part), -1)
-	if len(list) < 30 {
-		t.Errorf("the script has %d words", len(list))
-	}
-	for _, word := range list {
-		if latin.MatchString(verbatim.ReplaceAllString(word, "")) {
-			t.Errorf("the script says %s", word)
+	list := 0
+	for _, part := range []string{"script/words.js", "script/bookwords.js"} {
+		text, err := fs.ReadFile(templates.Files(), part)
+		if err != nil {
+			t.Fatal(err)
 		}
+		for _, word := range regexp.MustCompile(`['"][^'"\n]*['"][,\n]`).FindAllString(string(text), -1) {
+			if list++; latin.MatchString(verbatim.ReplaceAllString(word, "")) && !strings.HasPrefix(word, `'{{t "`) {
+				t.Errorf("%s says %s", part, word)
+			}
+		}
+	}
+	if list < 30 {
+		t.Errorf("the scripts have %d words", list)
 	}
 }
 
 // bookForms are the pages of the form, in good and in bad moments.
 func bookForms(t *testing.T, own fs.FS) map[string][]byte {
 	t.Helper()
-	p, err := NewBookPages(render.Site{Title: foreign("Board"), Zone: time.FixedZone("ЗОНА", 3600)}, own)
+	p, err := page.NewBookPages(render.Site{Title: foreign("Board"), Zone: time.FixedZone("ЗОНА", 3600)}, own)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +260,7 @@ func bookForms(t *testing.T, own fs.FS) map[string][]byte {
 			Until: boardtest.At(300, 0, 0),
 		},
 	}
-	all := Book{
+	all := page.Book{
 		User: foreign("eva"), ForOthers: true, Now: now, Board: fleet,
 		Mine: func(booking.Booking) bool { return true },
 		Say:  "time", Detail: "raw words", Field: "until", Standing: lines, Clashes: lines, Saved: lines, At: lines[:1],
@@ -274,10 +271,10 @@ func bookForms(t *testing.T, own fs.FS) map[string][]byte {
 			{Place: host, Unknown: true},
 		},
 	}
-	one := Book{
+	one := page.Book{
 		User: foreign("eva"), Now: now, Board: fleet, Mine: all.Mine, At: lines[1:], Released: true,
 	}
-	offered := Book{
+	offered := page.Book{
 		User: foreign("eva"), Now: now, Board: fleet, Mine: all.Mine, Standing: lines,
 		Wish:  &board.Wish{GPUs: 1, From: now},
 		Offer: &board.Offer{Units: []board.Unit{{Host: &fleet.Hosts[0], GPU: &fleet.Hosts[0].GPUs[0]}}},
@@ -285,7 +282,7 @@ func bookForms(t *testing.T, own fs.FS) map[string][]byte {
 	few, none := offered, offered
 	few.Offer, none.Offer = &board.Offer{Fit: 2, Open: 1, Next: boardtest.At(5, 0, 0)}, &board.Offer{Fit: 1}
 	forms := map[string][]byte{}
-	for name, b := range map[string]Book{"form": all, "plain form": one, "offer": offered, "too few": few,
+	for name, b := range map[string]page.Book{"form": all, "plain form": one, "offer": offered, "too few": few,
 		"none": none} {
 		if forms[name], err = p.Book(b); err != nil {
 			t.Fatal(err)
@@ -338,7 +335,7 @@ func latinWords(t *testing.T, page string, n *html.Node) {
 // TestEveryWordIsThere holds what Go, the components and the script ask of the
 // words to what there is.
 func TestEveryWordIsThere(t *testing.T) {
-	w := englishWords(t)
+	english := builtInWords(t, "en")
 	asked := regexp.MustCompile(
 		`(?:\bt|\blist\[|\bT\(|say\(|Prose\(|tab\(f, "[a-z]*", "[^"]*",|(?:paragraph|form)\(p\.Words,|quantity\([^"\n]*,|number\([^"\n]*,|[Cc]ount\([^"\n]*,) ?"([a-z0-9.-]+)"`,
 	)
@@ -360,7 +357,7 @@ func TestEveryWordIsThere(t *testing.T) {
 			for _, m := range asked.FindAllStringSubmatch(string(text), -1) {
 				ok := strings.HasSuffix(m[1], ".") // and the rest is put behind it
 				for _, key := range []string{m[1], "sign." + m[1], m[1] + ".one"} {
-					ok = ok || w.list[key] != ""
+					ok = ok || english[key] != ""
 				}
 				if n++; !ok {
 					t.Errorf("%s asks for %q, which %s has not", name, m[1], wordsFile("en"))
