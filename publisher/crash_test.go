@@ -1,4 +1,4 @@
-package publisher
+package publisher_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
+	"gpuboard/publisher"
 )
 
 // TestKilledPush is run by the test that kills it.
@@ -25,14 +26,16 @@ func TestKilledPush(t *testing.T) {
 		return
 	}
 	part := strings.Split(spec, "|")
-	target, err := ParseTarget(part[0])
+	target, err := publisher.ParseTarget(part[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	src := newMemorySpool()
-	src.set(LatestName, sealed(7))
+	src.set(publisher.LatestName, sealed(7))
 	publish(t,
-		open(t, Options{Target: target, Identity: []string{part[1]}, KnownHosts: []string{part[2]}, StateDir: part[3]}),
+		open(t, publisher.Options{
+			Target: target, Identity: []string{part[1]}, KnownHosts: []string{part[2]}, StateDir: part[3],
+		}),
 		src)
 }
 
@@ -41,7 +44,7 @@ func TestKilledPushIsCleanedUpByTheNext(t *testing.T) {
 	proxy := sshtest.NewProxy(t, s.Addr)
 	o := toServer(t, s, proxy.Port)
 	src := newMemorySpool()
-	src.set(LatestName, []byte("before"))
+	src.set(publisher.LatestName, []byte("before"))
 	publish(t, open(t, o), src)
 
 	proxy.SetDelay(20 * time.Millisecond) // so that there is a middle to be killed in
@@ -57,73 +60,23 @@ func TestKilledPushIsCleanedUpByTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	temporaries := func() int {
-		found, _ := filepath.Glob(filepath.Join(s.Dir, tempPrefix+"*"))
+		found, _ := filepath.Glob(filepath.Join(s.Dir, ".tmp-*"))
 		return len(found)
 	}
 	eventually(t, "the push is under way", func() bool { return temporaries() == 1 })
 	cmd.Process.Signal(syscall.SIGKILL)
 	cmd.Wait()
-	if got := content(t, s.Dir); got[LatestName] != "before" || len(got) != 2 {
-		t.Fatalf("after the kill the drop holds %d files, latest %q", len(got), got[LatestName])
+	if got := content(t, s.Dir); got[publisher.LatestName] != "before" || len(got) != 2 {
+		t.Fatalf("after the kill the drop holds %d files, latest %q", len(got), got[publisher.LatestName])
 	}
 	proxy.SetDelay(0)
-	src.set(LatestName, []byte("after"))
+	src.set(publisher.LatestName, []byte("after"))
 	publish(t, open(t, o), src)
-	if got := content(t, s.Dir); got[LatestName] != "after" || len(got) != 1 {
+	if got := content(t, s.Dir); got[publisher.LatestName] != "after" || len(got) != 1 {
 		t.Errorf("after the next push the drop holds %v", got)
 	}
 	if left := content(t, o.StateDir); len(left) != 0 {
 		t.Errorf("upload records left behind: %v", left)
-	}
-}
-
-// TestUploadRecordsByAge: the record of a push that may be under way is left alone.
-func TestUploadRecordsByAge(t *testing.T) {
-	r := newUploadRecords(t.TempDir(), Target{Scheme: "sftp", Host: "web"}, DefaultBudget)
-	temp := newTempName()
-	if err := r.write(temp); err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	for age, abandoned := range map[time.Duration]int{0: 0, DefaultBudget: 0, 2 * DefaultBudget: 1, -time.Hour: 1} {
-		if err := os.Chtimes(r.path(temp), now.Add(-age), now.Add(-age)); err != nil {
-			t.Fatal(err)
-		}
-		if got := r.abandoned(now); len(got) != abandoned || abandoned == 1 && got[0] != temp {
-			t.Errorf("a record that is %v old: %v", age, got)
-		}
-	}
-}
-
-// The process of a record may be any text that somebody left there, and other files and targets share the directory.
-func TestUploadRecordsOfOtherProcesses(t *testing.T) {
-	ended := exec.Command(need.Program(t, "true"))
-	if err := ended.Run(); err != nil {
-		t.Fatal(err)
-	}
-	r := newUploadRecords(t.TempDir(), Target{Scheme: "sftp", Host: "web"}, DefaultBudget)
-	for text, abandoned := range map[string]bool{
-		strconv.Itoa(os.Getpid()): false, strconv.Itoa(ended.Process.Pid): true, "": true, "0": true, "-1": true,
-		"x": true,
-	} {
-		temp := newTempName()
-		writeFile(t, r.path(temp), text)
-		if got := r.abandoned(time.Now()); len(got) == 1 != abandoned {
-			t.Errorf("the record of process %q: %q", text, got)
-		}
-		r.remove(temp)
-	}
-	writeFile(t, filepath.Join(r.dir, "another"), "0")
-	other := newUploadRecords(r.dir, Target{Scheme: "sftp", Host: "other"}, DefaultBudget)
-	writeFile(t, other.path(newTempName()), "0")
-	for range maxRemovals + 1 {
-		writeFile(t, r.path(newTempName()), "0")
-	}
-	if got := len(r.abandoned(time.Now())); got != maxRemovals {
-		t.Errorf("%d files are removed in one push, want %d", got, maxRemovals)
-	}
-	if got := len(other.abandoned(time.Now())); got != 1 {
-		t.Errorf("%d files of the other target, want 1", got)
 	}
 }
 
@@ -134,7 +87,7 @@ func TestEachFileIsSyncedBeforeItsRename(t *testing.T) {
 	o := toServer(t, s, s.Port)
 	o.Keep = true
 	p := open(t, o)
-	publish(t, p, newMemorySpool(LatestName))
+	publish(t, p, newMemorySpool(publisher.LatestName))
 	log := filepath.Join(t.TempDir(), "calls")
 	watch := exec.Command(strace, "-f", "-o", log, "-e", "trace=fsync,rename,renameat,renameat2", "-p",
 		strconv.Itoa(s.SFTP()[0]))
@@ -148,7 +101,7 @@ func TestEachFileIsSyncedBeforeItsRename(t *testing.T) {
 	if n, err := stderr.Read(make([]byte, 200)); n == 0 { // "Process 1 attached"
 		need.Skip(t, fmt.Sprintf("attaching strace: %v", err))
 	}
-	publish(t, p, newMemorySpool(LatestName))
+	publish(t, p, newMemorySpool(publisher.LatestName))
 	p.Close()
 	_ = watch.Wait() // the session ends with the connection
 	calls, err := os.ReadFile(log)
@@ -171,7 +124,7 @@ func TestTwoPublishersOfOneHost(t *testing.T) {
 		go func() {
 			src := newMemorySpool()
 			for i := range 40 {
-				src.set(LatestName, sealed(1000*n+i))
+				src.set(publisher.LatestName, sealed(1000*n+i))
 				if _, err := p.Publish(context.Background(), src); err != nil {
 					done <- err
 					return
@@ -187,7 +140,7 @@ func TestTwoPublishersOfOneHost(t *testing.T) {
 				t.Error(err)
 			}
 		default:
-			if data, err := os.ReadFile(filepath.Join(s.Dir, LatestName)); err == nil && !whole(data) {
+			if data, err := os.ReadFile(filepath.Join(s.Dir, publisher.LatestName)); err == nil && !whole(data) {
 				t.Fatal("torn")
 			}
 		}
@@ -203,7 +156,7 @@ func TestFullDisk(t *testing.T) {
 		size                         int
 	}{
 		{"space, and the server tells", "size=256k", "internal-sftp", "remote:nospace", 900 << 10},
-		{"space, and the server does not", "size=256k", sshtest.LockedDown, CodeRemoteFailure, 900 << 10},
+		{"space, and the server does not", "size=256k", sshtest.LockedDown, publisher.CodeRemoteFailure, 900 << 10},
 		{"inodes", "size=1m,nr_inodes=2", "internal-sftp", "remote:noinode", 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -215,18 +168,18 @@ func TestFullDisk(t *testing.T) {
 			t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
 			s := sshtest.Start(t, sshtest.Options{Command: c.command, Dir: dir})
 			p := open(t, toServer(t, s, s.Port))
-			src := newMemorySpool(LatestName)
+			src := newMemorySpool(publisher.LatestName)
 			if c.code != "remote:noinode" {
 				publish(t, p, src)
 			} else if err := os.WriteFile(
-				filepath.Join(dir, LatestName), []byte("content of "+LatestName), 0o644); err != nil {
+				filepath.Join(dir, publisher.LatestName), []byte("content of "+publisher.LatestName), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			src.set(LatestName, bytes.Repeat([]byte("x"), c.size))
+			src.set(publisher.LatestName, bytes.Repeat([]byte("x"), c.size))
 			if e := refused(t, p, src, c.code); !e.Temporary() || e.Hint() == "" {
 				t.Errorf("temporary %v, hint %q", e.Temporary(), e.Hint())
 			}
-			if got := content(t, dir); len(got) != 1 || got[LatestName] != "content of "+LatestName {
+			if got := content(t, dir); len(got) != 1 || got[publisher.LatestName] != "content of "+publisher.LatestName {
 				t.Errorf("the drop holds %d files", len(got))
 			}
 		})
@@ -241,16 +194,16 @@ func TestUploadRecordsEndWithTheirFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := sshtest.Start(t, sshtest.Options{Command: command})
 			o := toServer(t, s, s.Port)
-			o.Keep, o.retryCap = true, 5*time.Millisecond
+			o.Keep = true
 			p := open(t, o)
 			for n := range 4 {
 				src := newMemorySpool()
-				src.set(LatestName, []byte{byte('0' + n)})
+				src.set(publisher.LatestName, []byte{byte('0' + n)})
 				publish(t, p, src)
 				s.Stop()
 				s.Restart()
 			}
-			publish(t, p, newMemorySpool(LatestName))
+			publish(t, p, newMemorySpool(publisher.LatestName))
 			if left := content(t, o.StateDir); len(left) > 0 {
 				t.Errorf("upload records left behind: %v", left)
 			}
@@ -269,19 +222,19 @@ func TestUploadRecordsEndWithTheirFiles(t *testing.T) {
 		o.KnownHosts = []string{writeFile(t, filepath.Join(t.TempDir(), "known"),
 			strings.ReplaceAll(string(raw), fmt.Sprintf("]:%d ", o.Target.Port), fmt.Sprintf("]:%d ", proxy.Port)))}
 		o.Target.Port = proxy.Port
-		o.Keep, o.retryCap = true, 5*time.Millisecond
+		o.Keep = true
 		p := open(t, o)
 		for range 4 {
-			publish(t, p, newMemorySpool(LatestName))
+			publish(t, p, newMemorySpool(publisher.LatestName))
 			proxy.CutAfter(0)
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			if _, err := p.Publish(ctx, newMemorySpool(LatestName)); err == nil {
+			if _, err := p.Publish(ctx, newMemorySpool(publisher.LatestName)); err == nil {
 				t.Error("the line was not cut")
 			}
 			cancel()
 			proxy.CutAfter(-1)
 		}
-		publish(t, p, newMemorySpool(LatestName))
+		publish(t, p, newMemorySpool(publisher.LatestName))
 		if left := content(t, o.StateDir); len(left) > 0 {
 			t.Errorf("upload records left behind: %v", left)
 		}

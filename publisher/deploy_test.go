@@ -1,4 +1,4 @@
-package publisher
+package publisher_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
+	"gpuboard/publisher"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/pkg/sftp"
@@ -53,14 +54,14 @@ func TestShippedConfigurationIsolatesNodes(t *testing.T) {
 		o := toServer(t, s, s.Port)
 		o.Target.User, o.Identity = n.Name, []string{n.Key}
 		p := open(t, o)
-		src := newMemorySpool(LatestName, "hour-20261120T05-b1.jsonl.gz")
+		src := newMemorySpool(publisher.LatestName, "hour-20261120T05-b1.jsonl.gz")
 		publish(t, p, src)
-		src.set(LatestName, []byte("of "+n.Name))
+		src.set(publisher.LatestName, []byte("of "+n.Name))
 		publish(t, p, src)
-		if got := content(t, n.Drop); got[LatestName] != "of "+n.Name || len(got) != 2 {
+		if got := content(t, n.Drop); got[publisher.LatestName] != "of "+n.Name || len(got) != 2 {
 			t.Fatalf("%s: the drop holds %v", n.Name, got)
 		}
-		if info, err := os.Stat(filepath.Join(n.Drop, LatestName)); err != nil || info.Mode().Perm() != 0o640 {
+		if info, err := os.Stat(filepath.Join(n.Drop, publisher.LatestName)); err != nil || info.Mode().Perm() != 0o640 {
 			t.Errorf("mode %v, %v: the generator's group must be able to read, others not", info.Mode(), err)
 		}
 	}
@@ -96,19 +97,21 @@ func TestShippedConfigurationIsolatesNodes(t *testing.T) {
 		return err
 	}
 	for what, try := range map[string]func() error{
-		"write a sibling's":         func() error { return create(nodes[1].Drop + "/x") },
-		"write a sibling's, dots":   func() error { return create("../../gpu02/in/x") },
-		"write beside the drop":     func() error { return create("/x") },
-		"rename to a sibling's":     func() error { return c.PosixRename(LatestName, "../../gpu02/in/"+LatestName) },
-		"read back":                 func() error { return openWith(LatestName, os.O_RDONLY) },
+		"write a sibling's":       func() error { return create(nodes[1].Drop + "/x") },
+		"write a sibling's, dots": func() error { return create("../../gpu02/in/x") },
+		"write beside the drop":   func() error { return create("/x") },
+		"rename to a sibling's": func() error {
+			return c.PosixRename(publisher.LatestName, "../../gpu02/in/"+publisher.LatestName)
+		},
+		"read back":                 func() error { return openWith(publisher.LatestName, os.O_RDONLY) },
 		"read the system's":         func() error { return openWith("/etc/passwd", os.O_RDONLY) },
 		"list":                      func() error { _, err := c.ReadDir("/in"); return err },
-		"look":                      func() error { _, err := c.Stat(LatestName); return err },
+		"look":                      func() error { _, err := c.Stat(publisher.LatestName); return err },
 		"symbolic link":             func() error { return c.Symlink("/etc/passwd", "link") },
-		"hard link":                 func() error { return c.Link(LatestName, "link") },
+		"hard link":                 func() error { return c.Link(publisher.LatestName, "link") },
 		"make a directory":          func() error { return c.Mkdir("sub") },
-		"change the mode":           func() error { return c.Chmod(LatestName, 0o777) },
-		"change the length":         func() error { return c.Truncate(LatestName, 1<<40) },
+		"change the mode":           func() error { return c.Chmod(publisher.LatestName, 0o777) },
+		"change the length":         func() error { return c.Truncate(publisher.LatestName, 1<<40) },
 		"a second session":          func() error { _, err := client.NewSession(); return err },
 		"forward a port":            func() error { _, err := client.Dial("tcp", s.Addr); return err },
 		"listen through the server": func() error { _, err := client.Listen("tcp", "127.0.0.1:0"); return err },
@@ -139,7 +142,7 @@ func TestShippedConfigurationIsolatesNodes(t *testing.T) {
 		t.Errorf("above the drop (-want +got):\n%s", diff)
 	}
 	for _, n := range nodes {
-		if got := content(t, n.Drop); got[LatestName] != "of "+n.Name || len(got) != 2 {
+		if got := content(t, n.Drop); got[publisher.LatestName] != "of "+n.Name || len(got) != 2 {
 			t.Errorf("%s: afterwards the drop holds %v", n.Name, got)
 		}
 	}
@@ -167,7 +170,8 @@ func TestDropDirectoryThatOthersMayWrite(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Options{Config: accounts.ShippedConfig(t, "..")})
 	o := toServer(t, s, s.Port)
 	o.Target.User, o.Identity = nodes[0].Name, []string{nodes[0].Key}
-	if e := refused(t, open(t, o), newMemorySpool(LatestName), CodeNoSFTP); !strings.Contains(e.Hint(), "chroot") {
+	e := refused(t, open(t, o), newMemorySpool(publisher.LatestName), publisher.CodeNoSFTP)
+	if !strings.Contains(e.Hint(), "chroot") {
 		t.Errorf("hint %q", e.Hint())
 	}
 }

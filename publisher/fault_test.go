@@ -1,4 +1,4 @@
-package publisher
+package publisher_test
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
+	"gpuboard/publisher"
 	"gpuboard/publisher/dropbox"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,12 +26,12 @@ import (
 )
 
 // receiver runs our own SFTP server for host gpu01.
-func receiver(t testing.TB) (Options, string) {
+func receiver(t testing.TB) (publisher.Options, string) {
 	return receiverWith(t, func() time.Time { return time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC) })
 }
 
 // receiverWith does so with another clock.
-func receiverWith(t testing.TB, now func() time.Time) (Options, string) {
+func receiverWith(t testing.TB, now func() time.Time) (publisher.Options, string) {
 	t.Helper()
 	keys, data := t.TempDir(), t.TempDir()
 	if _, err := dropbox.GenerateKey(filepath.Join(keys, "gpu01")); err != nil {
@@ -39,7 +40,8 @@ func receiverWith(t testing.TB, now func() time.Time) (Options, string) {
 	if _, err := dropbox.GenerateKey(filepath.Join(keys, "gpu01")); !errors.Is(err, os.ErrExist) {
 		t.Fatalf("a second key over the first: %v", err)
 	}
-	o := Options{Target: Target{Scheme: "sftp", User: "gpu01"}, Identity: []string{filepath.Join(keys, "gpu01")},
+	o := publisher.Options{Target: publisher.Target{Scheme: "sftp", User: "gpu01"},
+		Identity:   []string{filepath.Join(keys, "gpu01")},
 		KnownHosts: []string{filepath.Join(data, "known_hosts")}, StateDir: filepath.Join(t.TempDir(), "made", "here")}
 	ctx, cancel := context.WithCancel(context.Background())
 	listening, done := make(chan string), make(chan error, 1)
@@ -77,18 +79,13 @@ const (
 	leeway = need.Patience
 )
 
-// shortenBudget sets a budget that the next push must exceed.
-func shortenBudget(p *Publisher) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.opts.Budget = testBudget
-}
-
-// within runs one push that must fail with a code before its budget is long over.
-func within(t *testing.T, p *Publisher, src Source, code string) {
+// within runs one push that must fail with a code when testBudget is over.
+func within(t *testing.T, p *publisher.Publisher, src publisher.Source, code string) {
 	t.Helper()
 	begin := time.Now()
-	e := refused(t, p, src, code)
+	ctx, cancel := context.WithTimeout(t.Context(), testBudget)
+	defer cancel()
+	e := refusedIn(ctx, t, p, src, code)
 	if took := time.Since(begin); took > testBudget+leeway {
 		t.Errorf("took %v with a budget of %v", took, testBudget)
 	}
@@ -113,20 +110,20 @@ func TestServerThatStopsAnswering(t *testing.T) {
 			o := toServer(t, s, s.Port)
 			o.Keep, o.Budget = true, healBudget
 			p := open(t, o)
-			src := newMemorySpool(LatestName)
+			src := newMemorySpool(publisher.LatestName)
 			publish(t, p, src)
 			resume := s.Freeze(freeze(s)...)
-			src.set(LatestName, []byte("second"))
+			src.set(publisher.LatestName, []byte("second"))
 			// The listener is well: the same push drops the dead connection and dials anew.
 			r := publish(t, p, src)
-			if r.Dialed != 1 || r.Attempts != 2 || content(t, s.Dir)[LatestName] != "second" {
+			if r.Dialed != 1 || r.Attempts != 2 || content(t, s.Dir)[publisher.LatestName] != "second" {
 				t.Errorf("report = %+v", r)
 			}
 			// Once the stopped processes go on, nothing they do late may hurt.
 			resume()
-			src.set(LatestName, []byte("third"))
+			src.set(publisher.LatestName, []byte("third"))
 			publish(t, p, src)
-			if got := content(t, s.Dir); got[LatestName] != "third" {
+			if got := content(t, s.Dir); got[publisher.LatestName] != "third" {
 				t.Errorf("the drop holds %v", got)
 			}
 			p.Close()
@@ -138,13 +135,12 @@ func TestServerThatStopsAnswering(t *testing.T) {
 		o := toServer(t, s, s.Port)
 		o.Keep = true
 		p := open(t, o)
-		src := newMemorySpool(LatestName)
+		src := newMemorySpool(publisher.LatestName)
 		publish(t, p, src)
-		shortenBudget(p)
 		s.Freeze(append(s.Sessions(), s.PID())...)
-		src.set(LatestName, []byte("second"))
-		within(t, p, src, CodeTimeout)
-		if src.files[LatestName] == nil {
+		src.set(publisher.LatestName, []byte("second"))
+		within(t, p, src, publisher.CodeTimeout)
+		if src.files[publisher.LatestName] == nil {
 			t.Error("an undelivered file was marked as delivered")
 		}
 	})
@@ -153,15 +149,15 @@ func TestServerThatStopsAnswering(t *testing.T) {
 		s.Freeze(s.PID())
 		o := toServer(t, s, s.Port)
 		o.Budget = testBudget
-		within(t, open(t, o), newMemorySpool(LatestName), CodeTimeout)
+		within(t, open(t, o), newMemorySpool(publisher.LatestName), publisher.CodeTimeout)
 
 		// Waiting for the banner has its own limit, which leaves time to try again.
-		o.Budget, o.retryCap = 4*time.Second, time.Millisecond
+		o.Budget = 4 * time.Second
 		o.ResolveConfig = sshConfig(t,
 			writeFile(t, filepath.Join(t.TempDir(), "config"), "Host *\n ConnectTimeout 1\n"))
 		p := open(t, o)
-		refused(t, p, newMemorySpool(LatestName), CodeTimeout)
-		if r, _ := p.Publish(t.Context(), newMemorySpool(LatestName)); r.Attempts < 2 {
+		refused(t, p, newMemorySpool(publisher.LatestName), publisher.CodeTimeout)
+		if r, _ := p.Publish(t.Context(), newMemorySpool(publisher.LatestName)); r.Attempts < 2 {
 			t.Errorf("%d attempts", r.Attempts)
 		}
 	})
@@ -174,7 +170,7 @@ func TestLostPackets(t *testing.T) {
 		proxy.BlackHole()
 		o := toServer(t, s, proxy.Port)
 		o.Budget = testBudget
-		within(t, open(t, o), newMemorySpool(LatestName), CodeTimeout)
+		within(t, open(t, o), newMemorySpool(publisher.LatestName), publisher.CodeTimeout)
 	})
 	t.Run("established", func(t *testing.T) {
 		s := sshtest.Start(t, sshtest.Options{})
@@ -182,12 +178,11 @@ func TestLostPackets(t *testing.T) {
 		o := toServer(t, s, proxy.Port)
 		o.Keep = true
 		p := open(t, o)
-		src := newMemorySpool(LatestName)
+		src := newMemorySpool(publisher.LatestName)
 		publish(t, p, src)
-		shortenBudget(p)
 		proxy.BlackHole()
-		src.set(LatestName, []byte("second"))
-		within(t, p, src, CodeTimeout)
+		src.set(publisher.LatestName, []byte("second"))
+		within(t, p, src, publisher.CodeTimeout)
 	})
 	t.Run("heals within the budget", func(t *testing.T) {
 		s := sshtest.Start(t, sshtest.Options{})
@@ -195,11 +190,11 @@ func TestLostPackets(t *testing.T) {
 		o := toServer(t, s, proxy.Port)
 		o.Budget, o.Keep = healBudget, true
 		p := open(t, o)
-		src := newMemorySpool(LatestName)
+		src := newMemorySpool(publisher.LatestName)
 		publish(t, p, src)
 		proxy.BlackHole() // the kept line is dead, as after a NAT box forgot it
 		proxy.Heal()
-		src.set(LatestName, []byte("second"))
+		src.set(publisher.LatestName, []byte("second"))
 		if r := publish(t, p, src); r.Dialed != 1 {
 			t.Errorf("report = %+v", r)
 		}
@@ -207,12 +202,12 @@ func TestLostPackets(t *testing.T) {
 	t.Run("the server restarts between two pushes", func(t *testing.T) {
 		s := sshtest.Start(t, sshtest.Options{})
 		o := toServer(t, s, s.Port)
-		o.Keep, o.retryCap = true, 5*time.Millisecond
+		o.Keep = true
 		p := open(t, o)
-		publish(t, p, newMemorySpool(LatestName))
+		publish(t, p, newMemorySpool(publisher.LatestName))
 		s.Stop()
 		s.Restart()
-		if r := publish(t, p, newMemorySpool(LatestName)); r.Attempts != 2 || r.Dialed != 1 {
+		if r := publish(t, p, newMemorySpool(publisher.LatestName)); r.Attempts != 2 || r.Dialed != 1 {
 			t.Errorf("report = %+v", r)
 		}
 	})
@@ -224,7 +219,7 @@ func TestSlowConnectionTimesOut(t *testing.T) {
 	proxy.SetTrickle(50 * time.Millisecond)
 	o := toServer(t, s, proxy.Port)
 	o.Budget = testBudget
-	within(t, open(t, o), newMemorySpool(LatestName), CodeTimeout)
+	within(t, open(t, o), newMemorySpool(publisher.LatestName), publisher.CodeTimeout)
 }
 
 func TestCancelledAndRefusedConnections(t *testing.T) {
@@ -234,13 +229,13 @@ func TestCancelledAndRefusedConnections(t *testing.T) {
 	p := open(t, toServer(t, s, proxy.Port))
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(50*time.Millisecond, cancel)
-	if _, err := p.Publish(ctx, newMemorySpool(LatestName)); Code(err) != CodeCancelled {
+	if _, err := p.Publish(ctx, newMemorySpool(publisher.LatestName)); publisher.Code(err) != publisher.CodeCancelled {
 		t.Errorf("cancelled: got %v", err)
 	}
 	s.Stop()
 	o := toServer(t, s, s.Port)
 	o.Budget = testBudget
-	if e := refused(t, open(t, o), newMemorySpool(LatestName), CodeRefused); !e.Temporary() ||
+	if e := refused(t, open(t, o), newMemorySpool(publisher.LatestName), publisher.CodeRefused); !e.Temporary() ||
 		!strings.Contains(e.Hint(), "-P ") {
 		t.Errorf("temporary %v, hint %q", e.Temporary(), e.Hint())
 	}
@@ -250,24 +245,23 @@ func TestLineCutAtEveryPlace(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Options{Command: sshtest.LockedDown})
 	proxy := sshtest.NewProxy(t, s.Addr)
 	o := toServer(t, s, proxy.Port)
-	o.retryCap = 5 * time.Millisecond
 	first := sealed(0)
 	src := newMemorySpool()
-	src.set(LatestName, first)
+	src.set(publisher.LatestName, first)
 	publish(t, open(t, o), src)
 	up, _, _ := proxy.Counted()
 	failures := 0
 	for cut := int64(100); cut < up; cut += up / 12 {
 		proxy.CutAfter(cut)
 		p := open(t, o)
-		src.set(LatestName, sealed(int(cut)))
+		src.set(publisher.LatestName, sealed(int(cut)))
 		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 		if _, err := p.Publish(ctx, src); err != nil {
 			failures++
 		}
 		cancel()
 		p.Close()
-		if got := content(t, s.Dir)[LatestName]; !whole([]byte(got)) {
+		if got := content(t, s.Dir)[publisher.LatestName]; !whole([]byte(got)) {
 			t.Fatalf("cut after %d bytes: the drop holds a torn file of %d bytes", cut, len(got))
 		}
 	}
@@ -275,10 +269,10 @@ func TestLineCutAtEveryPlace(t *testing.T) {
 		t.Fatal("the line was never cut")
 	}
 	proxy.CutAfter(-1)
-	src.set(LatestName, []byte("whole again"))
+	src.set(publisher.LatestName, []byte("whole again"))
 	publish(t, open(t, o), src)
 	got := content(t, s.Dir)
-	if got[LatestName] != "whole again" || len(got) != 1 {
+	if got[publisher.LatestName] != "whole again" || len(got) != 1 {
 		names := []string{}
 		for name := range got {
 			names = append(names, name)
@@ -291,9 +285,9 @@ func TestLineCutAtEveryPlace(t *testing.T) {
 }
 
 func TestErrorsWrap(t *testing.T) {
-	e := configError(CodeAuth, "h", errors.New("inner"))
-	if !errors.Is(e, e.Err) || e.Error() != "inner" || Code(fmt.Errorf("outer: %w", e)) != CodeAuth ||
-		Code(e.Err) != "" {
+	e := &publisher.Error{Code: publisher.CodeAuth, Advice: "h", Err: errors.New("inner")}
+	if !errors.Is(e, e.Err) || e.Error() != "inner" || publisher.Code(fmt.Errorf("outer: %w", e)) != publisher.CodeAuth ||
+		publisher.Code(e.Err) != "" {
 		t.Errorf("%v", e)
 	}
 }
@@ -313,13 +307,13 @@ func TestKeyOfAnotherNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		src := newMemorySpool()
-		src.set(LatestName, data)
+		src.set(publisher.LatestName, data)
 		return src
 	}
 	publish(t, open(t, o), bundle("gpu01"))
 	before := content(t, drop)
 	o.Host = "gpu02"
-	e := refused(t, open(t, o), bundle("gpu02"), CodeRemoteDenied)
+	e := refused(t, open(t, o), bundle("gpu02"), publisher.CodeRemoteDenied)
 	if e.Temporary() || !strings.Contains(e.Error(), "this key is for gpu01, and the file is of gpu02") ||
 		!strings.Contains(e.Hint(), "a key of its own") {
 		t.Errorf("temporary %v, %v, hint %q", e.Temporary(), e, e.Hint())
@@ -346,7 +340,7 @@ func TestWebServerAtThePort(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
 	o := toServer(t, s, web.Listener.Addr().(*net.TCPAddr).Port)
-	e := refused(t, open(t, o), newMemorySpool(LatestName), "ssh:handshake")
+	e := refused(t, open(t, o), newMemorySpool(publisher.LatestName), "ssh:handshake")
 	want := o.Target
 	want.Port = 0
 	if e.Temporary() || !strings.Contains(e.Error(), "this is a web server") ||

@@ -1,4 +1,4 @@
-package publisher
+package publisher_test
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"gpuboard/internal/spool"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
+	"gpuboard/publisher"
 )
 
 // memorySpool is a spool in memory.
@@ -77,7 +78,7 @@ func (s *memorySpool) Delivered(_, name string, _ []byte) error {
 	return nil
 }
 
-var _ Source = (*spool.Spool)(nil)
+var _ publisher.Source = (*spool.Spool)(nil)
 
 // sshConfig resolves hosts with an ssh_config file of the test, as the program does with
 // the user's.
@@ -90,7 +91,7 @@ func sshConfig(t testing.TB, file string) func(context.Context, string) ([]byte,
 
 // toServer are the options for a server of the harness, at another address if
 // a proxy stands before it.
-func toServer(t testing.TB, s *sshtest.Server, port int) Options {
+func toServer(t testing.TB, s *sshtest.Server, port int) publisher.Options {
 	t.Helper()
 	known := s.KnownHosts
 	if port != s.Port {
@@ -104,20 +105,20 @@ func toServer(t testing.TB, s *sshtest.Server, port int) Options {
 			t.Fatal(err)
 		}
 	}
-	return Options{
-		Target:     Target{Scheme: "sftp", User: s.User, Host: s.Host, Port: port},
+	return publisher.Options{
+		Target:     publisher.Target{Scheme: "sftp", User: s.User, Host: s.Host, Port: port},
 		Identity:   []string{s.Key},
 		KnownHosts: []string{known},
 		StateDir:   t.TempDir(),
 	}
 }
 
-func open(t testing.TB, o Options) *Publisher {
+func open(t testing.TB, o publisher.Options) *publisher.Publisher {
 	t.Helper()
 	if o.StateDir == "" {
 		o.StateDir = t.TempDir()
 	}
-	p, err := New(o)
+	p, err := publisher.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,22 +126,30 @@ func open(t testing.TB, o Options) *Publisher {
 	return p
 }
 
-func publish(t testing.TB, p *Publisher, src Source) Report {
+func publish(t testing.TB, p *publisher.Publisher, src publisher.Source) publisher.Report {
 	t.Helper()
 	r, err := p.Publish(context.Background(), src)
 	if err != nil {
-		var e *Error
+		var e *publisher.Error
 		errors.As(err, &e)
-		t.Fatalf("publishing: %v (code %s, hint %s)", err, Code(err), e.Hint())
+		t.Fatalf("publishing: %v (code %s, hint %s)", err, publisher.Code(err), e.Hint())
 	}
 	return r
 }
 
 // refused publishes, expects the code, and returns the error.
-func refused(t testing.TB, p *Publisher, src Source, code string) *Error {
+func refused(t testing.TB, p *publisher.Publisher, src publisher.Source, code string) *publisher.Error {
 	t.Helper()
-	_, err := p.Publish(context.Background(), src)
-	var e *Error
+	return refusedIn(t.Context(), t, p, src, code)
+}
+
+// refusedIn does so in a time.
+func refusedIn(
+	ctx context.Context, t testing.TB, p *publisher.Publisher, src publisher.Source, code string,
+) *publisher.Error {
+	t.Helper()
+	_, err := p.Publish(ctx, src)
+	var e *publisher.Error
 	if !errors.As(err, &e) {
 		t.Fatalf("publishing: got %v, want an error with code %s", err, code)
 	}

@@ -1,4 +1,4 @@
-package publisher
+package publisher_test
 
 import (
 	"io"
@@ -13,6 +13,7 @@ import (
 
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
+	"gpuboard/publisher"
 )
 
 // TestVanishedClients: the machines of ten nodes lose their power. The server receives
@@ -48,13 +49,13 @@ func TestVanishedClients(t *testing.T) {
 	}
 	s := sshtest.Start(t, sshtest.Options{Config: config})
 	proxy := sshtest.NewProxy(t, s.Addr)
-	var all []*Publisher
+	var all []*publisher.Publisher
 	for range 10 {
 		o := toServer(t, s, proxy.Port)
 		o.Target.User, o.Identity, o.Keep = accounts.Nodes[0].Name, []string{accounts.Nodes[0].Key}, true
 		o.Budget = vanishedBudget
 		p := open(t, o)
-		publish(t, p, newMemorySpool(LatestName))
+		publish(t, p, newMemorySpool(publisher.LatestName))
 		all = append(all, p)
 	}
 	if n := len(s.SFTP()); n != 10 {
@@ -91,14 +92,14 @@ func TestVanishedClients(t *testing.T) {
 	for n, p := range all {
 		pushes.Go(func() {
 			src := newMemorySpool()
-			src.set(LatestName, []byte{byte('0' + n)})
+			src.set(publisher.LatestName, []byte{byte('0' + n)})
 			if r, err := p.Publish(t.Context(), src); err != nil || r.Dialed != 1 {
 				t.Errorf("node %d: %+v, %v", n, r, err)
 			}
 		})
 	}
 	pushes.Wait()
-	if got := content(t, filepath.Clean(accounts.Nodes[0].Drop)); len(got[LatestName]) != 1 || len(got) != 1 {
+	if got := content(t, filepath.Clean(accounts.Nodes[0].Drop)); len(got[publisher.LatestName]) != 1 || len(got) != 1 {
 		t.Errorf("the drop holds %v", got)
 	}
 }

@@ -1,8 +1,9 @@
-package publisher
+package publisher_test
 
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -13,31 +14,35 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gpuboard/internal/testenv/need"
+	"gpuboard/publisher"
 )
 
-func localOptions(t testing.TB) (Options, string) {
+func localOptions(t testing.TB) (publisher.Options, string) {
 	data := t.TempDir()
-	return Options{Target: Target{Scheme: "file", Dir: data}, Host: "gpu01"}, filepath.Join(data, "drop", "gpu01")
+	o := publisher.Options{Target: publisher.Target{Scheme: "file", Dir: data}, Host: "gpu01"}
+	return o, filepath.Join(data, "drop", o.Host)
 }
 
 func TestLocalRefusals(t *testing.T) {
-	for name, spoil := range map[string]func(t *testing.T, o *Options){
+	for name, spoil := range map[string]func(t *testing.T, o *publisher.Options){
 		"missing data directory": func(t *testing.T,
-			o *Options) {
+			o *publisher.Options) {
 			o.Target.Dir = filepath.Join(o.Target.Dir, "absent")
 		},
-		"data directory is a file": func(t *testing.T, o *Options) {
+		"data directory is a file": func(t *testing.T, o *publisher.Options) {
 			o.Target.Dir = filepath.Join(o.Target.Dir, "file")
 			if err := os.WriteFile(o.Target.Dir, nil, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"drop directory is a file": func(t *testing.T, o *Options) {
+		"drop directory is a file": func(t *testing.T, o *publisher.Options) {
 			if err := os.WriteFile(filepath.Join(o.Target.Dir, "drop"), nil, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"host directory is a link": func(t *testing.T, o *Options) {
+		"host directory is a link": func(t *testing.T, o *publisher.Options) {
 			drop := filepath.Join(o.Target.Dir, "drop")
 			if err := os.Mkdir(drop, 0o755); err != nil {
 				t.Fatal(err)
@@ -50,7 +55,7 @@ func TestLocalRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o, _ := localOptions(t)
 			spoil(t, &o)
-			if e := refused(t, open(t, o), newMemorySpool(LatestName), CodeLocalDir); e.Temporary() {
+			if e := refused(t, open(t, o), newMemorySpool(publisher.LatestName), publisher.CodeLocalDir); e.Temporary() {
 				t.Error("counts as temporary")
 			} else if errors.Is(e, os.ErrNotExist) != (name == "missing data directory") {
 				t.Errorf("message %q", e)
@@ -60,7 +65,7 @@ func TestLocalRefusals(t *testing.T) {
 	for _, host := range []string{"", "..", "a/b", "../x", ".x", "GPU01", "a..b", "-x"} {
 		o, _ := localOptions(t)
 		o.Host = host
-		if _, err := New(o); Code(err) != CodeTarget {
+		if _, err := publisher.New(o); publisher.Code(err) != publisher.CodeTarget {
 			t.Errorf("host %q: got %v", host, err)
 		}
 	}
@@ -78,9 +83,9 @@ func TestTemporaryFilesLeaveALocalDrop(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	publish(t, open(t, o), newMemorySpool(LatestName))
+	publish(t, open(t, o), newMemorySpool(publisher.LatestName))
 	left := slices.Sorted(maps.Keys(content(t, drop)))
-	if len(left) != 2 || !strings.HasPrefix(left[0], ".tmp-new-") || left[1] != LatestName {
+	if len(left) != 2 || !strings.HasPrefix(left[0], ".tmp-new-") || left[1] != publisher.LatestName {
 		t.Errorf("the drop holds %q", left)
 	}
 }
@@ -91,39 +96,52 @@ func TestClosedPublisher(t *testing.T) {
 	if err := errors.Join(p.Close(), p.Close()); err != nil {
 		t.Error(err)
 	}
-	refused(t, p, newMemorySpool(LatestName), CodeCancelled)
+	refused(t, p, newMemorySpool(publisher.LatestName), publisher.CodeCancelled)
 }
 
 func TestNewRefuses(t *testing.T) {
-	for _, target := range []Target{{}, {Scheme: "ftp", Host: "web"}, {Scheme: "sftp"}} {
-		if _, err := New(Options{Target: target}); Code(err) != CodeTarget {
+	for _, target := range []publisher.Target{{}, {Scheme: "ftp", Host: "web"}, {Scheme: "sftp"}} {
+		if _, err := publisher.New(publisher.Options{Target: target}); publisher.Code(err) != publisher.CodeTarget {
 			t.Errorf("%+v: %v", target, err)
 		}
 	}
 	o, _ := localOptions(t)
-	for _, o := range []Options{o, {}} {
-		if err := CheckAccess(t.Context(), o, func() { t.Error("connected") }); Code(err) != CodeTarget {
+	for _, o := range []publisher.Options{o, {}} {
+		err := publisher.CheckAccess(t.Context(), o, func() { t.Error("connected") })
+		if publisher.Code(err) != publisher.CodeTarget {
 			t.Errorf("checking access of %+v: %v", o.Target, err)
 		}
 	}
-	p := open(t, o)
-	if p.opts.Budget != DefaultBudget || p.opts.Backlog != DefaultBacklog || p.opts.retryCap != retryCap ||
-		p.opts.Log == nil {
-		t.Errorf("defaults are %+v", p.opts)
+	src := newMemorySpool(publisher.LatestName)
+	for h := range publisher.DefaultBacklog + 1 {
+		src.set(fmt.Sprintf("hour-20261120T%02d-b1.jsonl.gz", h), []byte("x"))
 	}
-	o.Budget, o.Backlog, o.retryCap = 1, 1, 1
-	if p := open(t, o); p.opts.Budget != 1 || p.opts.Backlog != 1 || p.opts.retryCap != 1 {
-		t.Errorf("options are %+v", p.opts)
+	if r := publish(t, open(t, o), src); r.Waiting != 1 {
+		t.Errorf("without a bound, %d of %d files are sent", len(r.Delivered), publisher.DefaultBacklog+2)
 	}
+	o.Budget = time.Nanosecond
+	refused(t, open(t, o), newMemorySpool(publisher.LatestName), publisher.CodeTimeout)
 }
 
-// A full or failing disk may recover, and a directory that is wrong does not.
+// A full or read-only disk may recover, so the next push is tried as usual.
 func TestErrorsOfALocalDrop(t *testing.T) {
-	for err, want := range map[syscall.Errno]string{syscall.ENOSPC: CodeLocal, syscall.EROFS: CodeLocal,
-		syscall.EACCES: CodeLocalDir, syscall.ENOTDIR: CodeLocalDir} {
-		if e := dropError("hint", &os.PathError{Op: "mkdir", Path: "/drop", Err: err}); e.Code != want ||
-			e.Temporary() != (want == CodeLocal) || e.Hint() != "hint" {
-			t.Errorf("%v: %s, temporary %v, hint %q; want %s", err, e.Code, e.Temporary(), e.Hint(), want)
+	need.Root(t)
+	for options, says := range map[string]string{"nr_inodes=2": "no space left", "ro": "read-only"} {
+		o, _ := localOptions(t)
+		if err := syscall.Mount("tmpfs", o.Target.Dir, "tmpfs", 0, "size=64k"); err != nil {
+			need.Skip(t, fmt.Sprintf("mounting a small file system: %v", err))
+		}
+		t.Cleanup(func() { syscall.Unmount(o.Target.Dir, syscall.MNT_DETACH) })
+		var flags uintptr
+		if options == "ro" {
+			options, flags = "", syscall.MS_RDONLY
+		}
+		if err := syscall.Mount("", o.Target.Dir, "", syscall.MS_REMOUNT|flags, options); err != nil {
+			t.Fatal(err)
+		}
+		e := refused(t, open(t, o), newMemorySpool(publisher.LatestName), publisher.CodeLocal)
+		if !e.Temporary() || e.Hint() == "" || !strings.Contains(e.Error(), says) {
+			t.Errorf("%v, temporary %v, hint %q; want %q", e, e.Temporary(), e.Hint(), says)
 		}
 	}
 }
@@ -137,7 +155,7 @@ func TestExpiredFileThatCannotBeRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFile(t, filepath.Join(drop, "old"), "old")
-	src := newMemorySpool(LatestName)
+	src := newMemorySpool(publisher.LatestName)
 	src.expired = []string{"full", "gone", "old"}
 	publish(t, open(t, o), src)
 	if _, err := os.Lstat(filepath.Join(drop, "old")); !errors.Is(err, fs.ErrNotExist) {

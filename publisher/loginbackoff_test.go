@@ -1,4 +1,4 @@
-package publisher
+package publisher_test
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
+	"gpuboard/publisher"
 )
 
 // countingProxy passes connections on, and counts them.
@@ -76,24 +77,23 @@ func TestARefusedLoginIsRetriedLessOften(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name, code  string
-		spoil       func(o *Options)
+		spoil       func(o *publisher.Options)
 		connections int64 // in an hour of pushes every 20 s
 	}{
-		{"a key that is refused", CodeAuth, func(o *Options) { o.Identity = []string{stranger} }, 15},
-		{"a server that is unknown", CodeHostUnknown, func(o *Options) {
+		{"a key that is refused", publisher.CodeAuth, func(o *publisher.Options) { o.Identity = []string{stranger} }, 15},
+		{"a server that is unknown", publisher.CodeHostUnknown, func(o *publisher.Options) {
 			o.KnownHosts = []string{writeFile(t, filepath.Join(t.TempDir(), "known"), "")}
 		}, 15},
-		{"a key that others may read", "ssh:key-mode", func(o *Options) { o.Identity = []string{open644} }, 0},
-		{"no key", CodeKeyUnreadable, func(o *Options) { o.Identity = []string{stranger + "-not"} }, 0},
+		{"a key that others may read", "ssh:key-mode", func(o *publisher.Options) { o.Identity = []string{open644} }, 0},
+		{"no key", publisher.CodeKeyUnreadable, func(o *publisher.Options) { o.Identity = []string{stranger + "-not"} }, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			port, count := countingProxy(t, s)
 			o := toServer(t, s, port)
 			test.spoil(&o)
 			now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-			o.clock = func() time.Time { return now }
-			p := open(t, o)
-			src := newMemorySpool(LatestName)
+			p := open(t, o.WithClock(func() time.Time { return now }))
+			src := newMemorySpool(publisher.LatestName)
 			for range 180 {
 				refused(t, p, src, test.code)
 				now = now.Add(20 * time.Second)
@@ -107,10 +107,9 @@ func TestARefusedLoginIsRetriedLessOften(t *testing.T) {
 		o := toServer(t, s, s.Port)
 		o.Identity = []string{stranger}
 		now := time.Now()
-		o.clock = func() time.Time { return now }
-		p := open(t, o)
-		src := newMemorySpool(LatestName)
-		refused(t, p, src, CodeAuth)
+		p := open(t, o.WithClock(func() time.Time { return now }))
+		src := newMemorySpool(publisher.LatestName)
+		refused(t, p, src, publisher.CodeAuth)
 		public, err := os.ReadFile(stranger + ".pub")
 		if err != nil {
 			t.Fatal(err)
@@ -121,7 +120,7 @@ func TestARefusedLoginIsRetriedLessOften(t *testing.T) {
 		}
 		fmt.Fprintf(f, "%s", public)
 		f.Close()
-		refused(t, p, src, CodeAuth) // not yet
+		refused(t, p, src, publisher.CodeAuth) // not yet
 		now = now.Add(30 * time.Second)
 		publish(t, p, src)
 	})
@@ -131,10 +130,10 @@ func TestARefusedLoginIsRetriedLessOften(t *testing.T) {
 func TestGreetingOfSSHDGivesTheCode(t *testing.T) {
 	for said, want := range map[string]string{
 		"Not allowed at this time\r\n":                  "ssh:penalty",
-		"Exceeded MaxStartups\r\n":                      CodeBusy,
-		"gpuboard receive: too many logins at once\r\n": CodeBusy,
-		"Welcome to the machine\r\n":                    CodeLost,
-		"":                                              CodeLost,
+		"Exceeded MaxStartups\r\n":                      publisher.CodeBusy,
+		"gpuboard receive: too many logins at once\r\n": publisher.CodeBusy,
+		"Welcome to the machine\r\n":                    publisher.CodeLost,
+		"":                                              publisher.CodeLost,
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -154,17 +153,17 @@ func TestGreetingOfSSHDGivesTheCode(t *testing.T) {
 		})
 		key := filepath.Join(t.TempDir(), "key")
 		sshtest.WriteKey(t, key, "ed25519", "")
-		p := open(t,
-			Options{Target: Target{Scheme: "sftp", User: "x", Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port},
-				Identity: []string{key}, Budget: 300 * time.Millisecond})
-		_, err = p.Publish(t.Context(), newMemorySpool(LatestName))
-		for Code(err) == CodeTimeout && p.opts.Budget < need.Patience { // too little for a busy machine
-			p.opts.Budget *= 2
-			_, err = p.Publish(t.Context(), newMemorySpool(LatestName))
+		o := publisher.Options{Target: publisher.Target{
+			Scheme: "sftp", User: "x", Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port,
+		}, Identity: []string{key}, Budget: 300 * time.Millisecond}
+		_, err = open(t, o).Publish(t.Context(), newMemorySpool(publisher.LatestName))
+		for publisher.Code(err) == publisher.CodeTimeout && o.Budget < need.Patience { // too little for a busy machine
+			o.Budget *= 2
+			_, err = open(t, o).Publish(t.Context(), newMemorySpool(publisher.LatestName))
 		}
-		var e *Error
+		var e *publisher.Error
 		if !errors.As(err, &e) || e.Code != want || !e.Temporary() {
-			t.Errorf("%q: %v (%s), want %s", said, err, Code(err), want)
+			t.Errorf("%q: %v (%s), want %s", said, err, publisher.Code(err), want)
 		} else if want == "ssh:penalty" && !strings.Contains(e.Hint(), "PerSourcePenaltyExemptList") {
 			t.Errorf("hint %q", e.Hint())
 		} else if ours, yes := strings.CutPrefix(said, "gpuboard receive: "); yes &&
@@ -196,20 +195,21 @@ func TestPunishedAddress(t *testing.T) {
 			s := sshtest.Start(t, sshtest.Options{Program: program, Config: config})
 			inside := toServer(t, s, s.Port)
 			inside.Keep = true
-			kept, src := open(t, inside), newMemorySpool(LatestName)
+			kept, src := open(t, inside), newMemorySpool(publisher.LatestName)
 			publish(t, kept, src)
 
 			stranger := filepath.Join(t.TempDir(), "stranger")
 			sshtest.WriteKey(t, stranger, "ed25519", "")
-			var offenders []*Publisher
+			var offenders []*publisher.Publisher
 			var together sync.WaitGroup
 			for range 5 {
 				o := toServer(t, s, s.Port)
 				o.Identity = []string{stranger}
 				p := open(t, o)
 				together.Go(func() { // before the first of them is punished
-					if _, err := p.Publish(t.Context(), newMemorySpool(LatestName)); Code(err) != CodeAuth {
-						t.Errorf("an offender: %v (%s)", err, Code(err))
+					_, err := p.Publish(t.Context(), newMemorySpool(publisher.LatestName))
+					if publisher.Code(err) != publisher.CodeAuth {
+						t.Errorf("an offender: %v (%s)", err, publisher.Code(err))
 					}
 				})
 				offenders = append(offenders, p)
@@ -223,8 +223,8 @@ func TestPunishedAddress(t *testing.T) {
 			}
 			again := func() {
 				for _, p := range offenders {
-					if r, err := p.Publish(t.Context(), newMemorySpool(LatestName)); Code(err) != CodeAuth ||
-						r.Attempts != 0 {
+					r, err := p.Publish(t.Context(), newMemorySpool(publisher.LatestName))
+					if publisher.Code(err) != publisher.CodeAuth || r.Attempts != 0 {
 						t.Errorf("a refused key is shown again: %+v, %v", r, err)
 					}
 				}
@@ -241,9 +241,9 @@ func TestPunishedAddress(t *testing.T) {
 				}
 				p := open(t, o)
 				all.Go(func() {
-					r, err := p.Publish(t.Context(), newMemorySpool(LatestName))
+					r, err := p.Publish(t.Context(), newMemorySpool(publisher.LatestName))
 					if err != nil {
-						t.Errorf("node %d: %v (%s)", n, err, Code(err))
+						t.Errorf("node %d: %v (%s)", n, err, publisher.Code(err))
 					}
 					turnedAway.Add(int64(r.Attempts - 1))
 				})
@@ -252,7 +252,7 @@ func TestPunishedAddress(t *testing.T) {
 			go func() { all.Wait(); close(done) }()
 			for waiting := true; waiting; {
 				again()
-				src.set(LatestName, []byte("still here"))
+				src.set(publisher.LatestName, []byte("still here"))
 				if r := publish(t, kept, src); r.Dialed != 0 {
 					t.Errorf("a kept connection was made anew: %+v", r)
 				}

@@ -88,8 +88,7 @@ type Options struct {
 	// nil. It is not called if a kept connection broke, because the next attempt opens a new one.
 	Failing func(error)
 
-	retryCap time.Duration
-	clock    func() time.Time
+	clock func() time.Time
 }
 
 // Report says what one Publish did, also when it returned an error.
@@ -145,7 +144,6 @@ func New(o Options) (*Publisher, error) {
 	o.Budget = cmp.Or(max(o.Budget, 0), DefaultBudget)
 	o.Backlog = cmp.Or(max(o.Backlog, 0), DefaultBacklog)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	o.retryCap = cmp.Or(o.retryCap, retryCap)
 	if o.clock == nil {
 		o.clock = time.Now
 	}
@@ -278,7 +276,7 @@ func (p *Publisher) push(ctx context.Context, left *queue, r *Report) error {
 			return struct{}{}, err
 		}
 		return struct{}{}, backoff.Permanent(err)
-	}, backoff.WithBackOff(p.jitter()), backoff.WithMaxElapsedTime(p.opts.Budget))
+	}, backoff.WithBackOff(jitter()), backoff.WithMaxElapsedTime(p.opts.Budget))
 	if err != nil {
 		return last
 	}

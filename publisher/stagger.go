@@ -27,7 +27,8 @@ func UntilPush(host string, interval time.Duration, now time.Time) time.Duration
 // jitter returns a backoff that waits a random time between 0 and a bound, which
 // doubles with each attempt ("full jitter"). The library spreads a wait evenly
 // over the interval from 0 to twice its mean.
-func (p *Publisher) jitter() backoff.BackOff {
-	return &backoff.ExponentialBackOff{InitialInterval: min(retryBase, p.opts.retryCap) / 2,
-		MaxInterval: p.opts.retryCap / 2, Multiplier: 2, RandomizationFactor: 1}
+func jitter() backoff.BackOff {
+	return &backoff.ExponentialBackOff{
+		InitialInterval: retryBase / 2, MaxInterval: retryCap / 2, Multiplier: 2, RandomizationFactor: 1,
+	}
 }

@@ -1,4 +1,4 @@
-package publisher
+package publisher_test
 
 import (
 	"errors"
@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"gpuboard/publisher"
 )
 
 func TestParseTarget(t *testing.T) {
-	for in, want := range map[string]Target{
+	for in, want := range map[string]publisher.Target{
 		"sftp://u@web:2222/in":        {Scheme: "sftp", User: "u", Host: "web", Port: 2222, Dir: "/in"},
 		"sftp://web":                  {Scheme: "sftp", Host: "web"},
 		"sftp://web/":                 {Scheme: "sftp", Host: "web"},
@@ -29,7 +31,7 @@ func TestParseTarget(t *testing.T) {
 		"file://localhost/srv/data/":  {Scheme: "file", Dir: "/srv/data"},
 		"file:///srv/with%20space/x/": {Scheme: "file", Dir: "/srv/with space/x"},
 	} {
-		got, err := ParseTarget(in)
+		got, err := publisher.ParseTarget(in)
 		if err != nil {
 			t.Errorf("%s: %v", in, err)
 			continue
@@ -38,7 +40,7 @@ func TestParseTarget(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", in, diff)
 		}
 	}
-	if _, err := ParseTarget("file:///" + strings.Repeat("x", 2048-len("file:///"))); err != nil {
+	if _, err := publisher.ParseTarget("file:///" + strings.Repeat("x", 2048-len("file:///"))); err != nil {
 		t.Errorf("2048 bytes: %v", err)
 	}
 	for in, hint := range map[string]string{
@@ -81,9 +83,10 @@ func TestParseTarget(t *testing.T) {
 		"file://":                    "file:///dir",
 		"sftp://web/" + strings.Repeat("x", 4096): "sftp://",
 	} {
-		_, err := ParseTarget(in)
-		var e *Error
-		if !errors.As(err, &e) || e.Code != CodeTarget || e.Temporary() || !strings.Contains(e.Hint()+e.Error(), hint) {
+		_, err := publisher.ParseTarget(in)
+		var e *publisher.Error
+		if !errors.As(err, &e) || e.Code != publisher.CodeTarget || e.Temporary() ||
+			!strings.Contains(e.Hint()+e.Error(), hint) {
 			t.Errorf("%q: got %v", in, err)
 			continue
 		}
@@ -101,9 +104,9 @@ func FuzzParseTarget(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		target, err := ParseTarget(s)
+		target, err := publisher.ParseTarget(s)
 		if err != nil {
-			if Code(err) != CodeTarget {
+			if publisher.Code(err) != publisher.CodeTarget {
 				t.Errorf("%q: error without its code: %v", s, err)
 			}
 			return
@@ -112,7 +115,7 @@ func FuzzParseTarget(f *testing.F) {
 			strings.ContainsAny(target.Host+target.User+target.Dir, "\x00\n\r") {
 			t.Errorf("%q: %+v", s, target)
 		}
-		again, err := ParseTarget(target.String())
+		again, err := publisher.ParseTarget(target.String())
 		if err != nil || again != target {
 			t.Errorf("%q: %+v is written %q and read back as %+v, %v", s, target, target.String(), again, err)
 		}
@@ -124,8 +127,8 @@ func TestStaggerOffsetIsEvenAndStable(t *testing.T) {
 	var count [buckets]int
 	for n := range hosts {
 		name := "gpu" + string(rune('a'+n%26)) + "-" + strings.Repeat("0", n%3) + time.Duration(n).String()
-		p := StaggerOffset(name, interval)
-		if p < 0 || p >= interval || p != StaggerOffset(name, interval) {
+		p := publisher.StaggerOffset(name, interval)
+		if p < 0 || p >= interval || p != publisher.StaggerOffset(name, interval) {
 			t.Fatalf("%s: %v", name, p)
 		}
 		count[p*buckets/interval]++
@@ -141,17 +144,17 @@ func TestStaggerOffsetIsEvenAndStable(t *testing.T) {
 		t.Errorf("chi-square %.1f, fullest second %d", chi, most)
 	}
 	// A new version must not move all hosts at once.
-	if got := StaggerOffset("gpu01", time.Minute); got != staggerOfGPU01 {
+	if got := publisher.StaggerOffset("gpu01", time.Minute); got != staggerOfGPU01 {
 		t.Errorf("offset of gpu01 = %d, want %d", got, staggerOfGPU01)
 	}
 }
 
 func TestUntilPushKeepsToTheOffset(t *testing.T) {
 	const interval = 20 * time.Second
-	offset := StaggerOffset("gpu01", interval)
+	offset := publisher.StaggerOffset("gpu01", interval)
 	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	for range 100 {
-		wait := UntilPush("gpu01", interval, at)
+		wait := publisher.UntilPush("gpu01", interval, at)
 		if wait <= 0 || wait > interval {
 			t.Fatalf("at %v: wait %v", at, wait)
 		}
@@ -164,31 +167,3 @@ func TestUntilPushKeepsToTheOffset(t *testing.T) {
 }
 
 const staggerOfGPU01 = 50069888602 * time.Nanosecond
-
-func TestFullJitter(t *testing.T) {
-	waits := (&Publisher{opts: Options{retryCap: retryCap}}).jitter()
-	bound, longest := retryBase, time.Duration(0)
-	for n := range 70 {
-		d := waits.NextBackOff()
-		if d < 0 || d > bound+1 { // the library rounds up
-			t.Fatalf("try %d: %v is not within %v", n, d, bound)
-		}
-		bound, longest = min(bound*2, retryCap), max(longest, d)
-	}
-	if longest < 6*time.Second {
-		t.Errorf("the longest of 70 waits is %v, and the bound is %v", longest, retryCap)
-	}
-	for n, bound := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second} {
-		longest = 0
-		for range 70 {
-			waits := (&Publisher{opts: Options{retryCap: retryCap}}).jitter()
-			for range n {
-				waits.NextBackOff()
-			}
-			longest = max(longest, waits.NextBackOff())
-		}
-		if longest > bound+1 || longest < bound*3/4 {
-			t.Errorf("the longest of 70 waits before retry %d is %v, and the bound is %v", n+1, longest, bound)
-		}
-	}
-}

@@ -1,4 +1,4 @@
-package publisher
+package publisher_test
 
 import (
 	"crypto/rand"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gpuboard/internal/testenv/sshtest"
+	"gpuboard/publisher"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
@@ -45,20 +46,20 @@ func TestHostKeys(t *testing.T) {
 		"in the second file":  {files: []string{"other " + stranger, address + " " + right["ed25519"]}},
 		"one file is missing": {files: []string{"-", address + " " + right["ed25519"]}},
 		"garbage beside": {files: []string{address + " " + right["ed25519"] + "\ngarbage\n"},
-			code: CodeKnownHosts, hint: []string{"remove that line", "--known-hosts"}},
-		"unknown": {files: []string{"other " + stranger}, code: CodeHostUnknown,
+			code: publisher.CodeKnownHosts, hint: []string{"remove that line", "--known-hosts"}},
+		"unknown": {files: []string{"other " + stranger}, code: publisher.CodeHostUnknown,
 			hint: []string{"ssh-keyscan -p ", " >> ", "SHA256:"}},
-		"unknown, other port": {files: []string{s.Host + " " + right["ed25519"]}, code: CodeHostUnknown,
+		"unknown, other port": {files: []string{s.Host + " " + right["ed25519"]}, code: publisher.CodeHostUnknown,
 			hint: []string{"ssh-keyscan"}},
-		"no file": {files: []string{"-"}, code: CodeHostUnknown,
+		"no file": {files: []string{"-"}, code: publisher.CodeHostUnknown,
 			hint: []string{"ssh-keyscan", "SHA256:"}},
-		"empty file": {files: []string{""}, code: CodeHostUnknown, hint: []string{"ssh-keyscan"}},
+		"empty file": {files: []string{""}, code: publisher.CodeHostUnknown, hint: []string{"ssh-keyscan"}},
 		"changed": {files: []string{address + " " + stranger}, code: "ssh:hostkey-changed",
 			hint: []string{"ssh-keygen -f ", "-R '[127.0.0.1]", "SHA256:"}},
 		"revoked": {files: []string{address + " " + right["ed25519"] + "\n@revoked * " +
 			right["ed25519"]}, code: "ssh:hostkey-revoked"},
 		"authority, no certificate": {files: []string{"@cert-authority " + address + " " + stranger},
-			code: CodeHostUnknown},
+			code: publisher.CodeHostUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := toServer(t, s, s.Port)
@@ -72,10 +73,10 @@ func TestHostKeys(t *testing.T) {
 			}
 			p := open(t, o)
 			if c.code == "" {
-				publish(t, p, newMemorySpool(LatestName))
+				publish(t, p, newMemorySpool(publisher.LatestName))
 				return
 			}
-			e := refused(t, p, newMemorySpool(LatestName), c.code)
+			e := refused(t, p, newMemorySpool(publisher.LatestName), c.code)
 			if e.Temporary() {
 				t.Error("counts as temporary")
 			}
@@ -85,7 +86,7 @@ func TestHostKeys(t *testing.T) {
 				}
 			}
 			// No retry, and nothing sent: one connection, no login.
-			if r, _ := open(t, o).Publish(t.Context(), newMemorySpool(LatestName)); r.Attempts != 1 {
+			if r, _ := open(t, o).Publish(t.Context(), newMemorySpool(publisher.LatestName)); r.Attempts != 1 {
 				t.Errorf("%d attempts", r.Attempts)
 			}
 		})
@@ -98,12 +99,12 @@ func TestHostKeyOfKnownKindOnly(t *testing.T) {
 	other := sshtest.WriteKey(t, filepath.Join(t.TempDir(), "x"), "ed25519", "")
 	o.KnownHosts = []string{writeFile(t, filepath.Join(t.TempDir(), "known"),
 		fmt.Sprintf("[%s]:%d %s", s.Host, s.Port, ssh.MarshalAuthorizedKey(other)))}
-	if e := refused(t, open(t, o), newMemorySpool(LatestName), CodeHostUnknown); !strings.Contains(e.Hint(),
-		"ssh-keyscan") {
+	e := refused(t, open(t, o), newMemorySpool(publisher.LatestName), publisher.CodeHostUnknown)
+	if !strings.Contains(e.Hint(), "ssh-keyscan") {
 		t.Errorf("hint %q", e.Hint())
 	}
 	s = sshtest.Start(t, sshtest.Options{HostKeys: []string{"rsa"}, Config: "HostKeyAlgorithms ssh-rsa\n"})
-	if e := refused(t, open(t, toServer(t, s, s.Port)), newMemorySpool(LatestName),
+	if e := refused(t, open(t, toServer(t, s, s.Port)), newMemorySpool(publisher.LatestName),
 		"ssh:algorithm"); !strings.Contains(e.Hint(), "SHA-1") {
 		t.Errorf("hint %q", e.Hint())
 	}
@@ -132,13 +133,13 @@ func TestKeys(t *testing.T) {
 		code     string
 		text     string
 	}{
-		"a key the server does not know": {[]string{stranger}, CodeAuth, ""},
+		"a key the server does not know": {[]string{stranger}, publisher.CodeAuth, ""},
 		"passphrase and no agent":        {[]string{locked}, "ssh:key-passphrase", locked},
 		"readable by others":             {[]string{loose}, "ssh:key-mode", loose},
 		"readable by the group":          {[]string{group}, "ssh:key-mode", group},
-		"missing":                        {[]string{filepath.Join(dir, "absent")}, CodeKeyUnreadable, "absent"},
-		"not a key":                      {[]string{garbage}, CodeKeyUnreadable, garbage},
-		"the public one":                 {[]string{s.Key + ".pub"}, CodeKeyUnreadable, "this is the public key"},
+		"missing":                        {[]string{filepath.Join(dir, "absent")}, publisher.CodeKeyUnreadable, "absent"},
+		"not a key":                      {[]string{garbage}, publisher.CodeKeyUnreadable, garbage},
+		"the public one":                 {[]string{s.Key + ".pub"}, publisher.CodeKeyUnreadable, "this is the public key"},
 		"none at all":                    {nil, "ssh:no-key", ""},
 		"the right one is locked":        {[]string{stranger, locked}, "ssh:key-passphrase", locked},
 	} {
@@ -146,11 +147,11 @@ func TestKeys(t *testing.T) {
 			o := toServer(t, s, s.Port)
 			o.Identity = c.identity
 			p := open(t, o)
-			e := refused(t, p, newMemorySpool(LatestName), c.code)
+			e := refused(t, p, newMemorySpool(publisher.LatestName), c.code)
 			if e.Temporary() || e.Hint() == "" || !strings.Contains(e.Error(), c.text) {
 				t.Errorf("temporary %v, hint %q, message %q", e.Temporary(), e.Hint(), e)
 			}
-			if r, _ := open(t, o).Publish(t.Context(), newMemorySpool(LatestName)); r.Attempts != 1 {
+			if r, _ := open(t, o).Publish(t.Context(), newMemorySpool(publisher.LatestName)); r.Attempts != 1 {
 				t.Errorf("%d attempts with a key that cannot work", r.Attempts)
 			}
 		})
@@ -158,7 +159,7 @@ func TestKeys(t *testing.T) {
 	t.Run("the second key fits", func(t *testing.T) {
 		o := toServer(t, s, s.Port)
 		o.Identity = []string{stranger, loose, s.Key}
-		publish(t, open(t, o), newMemorySpool(LatestName))
+		publish(t, open(t, o), newMemorySpool(publisher.LatestName))
 	})
 }
 
@@ -176,7 +177,7 @@ func TestHostCertificate(t *testing.T) {
 	certificate := filepath.Join(dir, "host-cert.pub")
 	for name, c := range map[string]struct{ principal, code string }{
 		"for this host": {"127.0.0.1", ""},
-		"for another":   {"elsewhere.example", CodeHostUnknown},
+		"for another":   {"elsewhere.example", publisher.CodeHostUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// sshd wants the certificate at its start, and the key exists only after it.
@@ -194,10 +195,10 @@ func TestHostCertificate(t *testing.T) {
 				fmt.Sprintf("@cert-authority [127.0.0.1]:%d %s", s.Port, ssh.MarshalAuthorizedKey(authority)))}
 			p := open(t, o)
 			if c.code == "" {
-				publish(t, p, newMemorySpool(LatestName))
+				publish(t, p, newMemorySpool(publisher.LatestName))
 				return
 			}
-			refused(t, p, newMemorySpool(LatestName), c.code)
+			refused(t, p, newMemorySpool(publisher.LatestName), c.code)
 		})
 	}
 }
