@@ -23,6 +23,7 @@ type Card struct {
 	Problems        []Problem
 	Rows            []Row
 	Glyphs          []Glyph
+	States          string // the same in words
 	GlyphWidth      int
 	Units           Units
 	Blind           bool   // the state of none of its GPUs is known

@@ -18,6 +18,7 @@ type Frame struct {
 	CSS        string
 	JS         []string
 	Icon       string
+	Touch      string  // the icon on a phone's home screen; "" for none
 	Zone       string  // of the times on the page
 	ZoneName   string  // of the site's zone, such as Europe/Paris
 	Built      *Moment // the moment that the page shows

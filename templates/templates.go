@@ -10,7 +10,7 @@ import (
 //go:generate go tool -modfile=../tools/go.mod templ fmt -log-level error .
 //go:generate go tool -modfile=../tools/go.mod templ generate -log-level error -include-version=false
 
-//go:embed *.svg *.txt words/*.json style/*.css script/*.js
+//go:embed *.svg *.png *.txt words/*.json style/*.css script/*.js
 var embedded embed.FS
 
 // Files returns style, script, pictures and words.

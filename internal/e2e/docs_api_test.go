@@ -17,7 +17,7 @@ import (
 
 // A site's pages and what belongs to them are for people; all else is for
 // programs, and docs/api.md has to name it.
-var forPeople = regexp.MustCompile(`\.(html|gz|css|js)$|^(favicon.*\.svg|robots\.txt)$`)
+var forPeople = regexp.MustCompile(`\.(html|gz|css|js)$|^(favicon.*\.(svg|png)|robots\.txt)$`)
 
 var (
 	docHeading = regexp.MustCompile(`(?m)^## (\S+\.json)$`)

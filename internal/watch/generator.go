@@ -164,7 +164,7 @@ func options(cfg *config.Config, version string, now func() time.Time) (o sitege
 		About: render.Site{
 			Title: cfg.String("title"), Lab: cfg.String("lab"), Languages: cfg.Languages(), Zone: cfg.Zone(),
 			Version: version, BaseURL: cfg.String("base_url"), BookSSH: cfg.String("booking.ssh"),
-			Compat: cfg.List("compat"), Interval: cfg.Duration("interval"), CommentsPath: comments,
+			Compat: cfg.List("compat"), Interval: cfg.Duration("interval"), CommentsPath: filepath.Base(comments),
 			BookCommand: "gpuboard",
 			Energy: render.Energy{
 				Price: cfg.Number("energy.price_per_kwh"), Currency: cfg.String("energy.currency"),

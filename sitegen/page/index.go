@@ -61,11 +61,7 @@ func (v *view) indexPage(cards []*templates.Card) *templates.IndexPage {
 		p.Problems = append(p.Problems, v.problem(problem, v.hosts[problem.Host], "", true, false))
 	}
 	slices.SortStableFunc(p.Problems, func(x, y templates.Problem) int { return cmp.Compare(x.Severity, y.Severity) })
-	for _, s := range board.States() {
-		if n := render.WithSlices(b.Totals.GPUs.ByState[s], b.Totals.Slices.ByState[s], strconv.Itoa); n != "" {
-			p.States = append(p.States, templates.StateCount{State: string(s), Count: n})
-		}
-	}
+	p.States = stateCounts(&b.Totals)
 	p.Skip = firstFree(cards)
 	p.Supply = v.supply()
 	p.FreeNow = v.freeNow(b.FreeNow)
@@ -79,6 +75,17 @@ func (v *view) indexPage(cards []*templates.Card) *templates.IndexPage {
 	v.silent(p, cards)
 	v.holders(p)
 	return p
+}
+
+// stateCounts are how many GPUs are in each state, of those in which any is.
+func stateCounts(t *board.Totals) []templates.StateCount {
+	var counts []templates.StateCount
+	for _, s := range board.States() {
+		if n := render.WithSlices(t.GPUs.ByState[s], t.Slices.ByState[s], strconv.Itoa); n != "" {
+			counts = append(counts, templates.StateCount{State: string(s), Count: n})
+		}
+	}
+	return counts
 }
 
 // firstFree is the id of the first row that is free, or of the line of its host where there are no rows; "" for none.

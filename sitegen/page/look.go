@@ -86,7 +86,7 @@ func readLook(own fs.FS, site render.Site, lang string) (*look, error) {
 			l.files = append(l.files, file)
 		}
 	}
-	for _, name := range []string{"favicon.svg", "favicon-none.svg", "favicon-old.svg", "robots.txt"} {
+	for _, name := range []string{"favicon.svg", "favicon-none.svg", "favicon-old.svg", "favicon-touch.png", "robots.txt"} {
 		content, err := readOwn(own, name)
 		if err == nil && content == nil {
 			content, err = fs.ReadFile(templates.Files(), name)
@@ -166,8 +166,11 @@ func builtInStyle() ([]byte, error) {
 			style = append(style, bytes.TrimSpace(line)...)
 		}
 	}
-	return style, nil
+	return []byte(cssSpace.Replace(string(style))), nil
 }
+
+// cssSpace takes out what the built-in style has for its readers alone.
+var cssSpace = strings.NewReplacer(": ", ":", ", ", ",", " {", "{", ";}", "}")
 
 // script joins the parts of a script in one function, so that its names are its own.
 func script(s templates.Script, languages bool) ([]byte, error) {

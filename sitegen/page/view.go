@@ -52,7 +52,7 @@ func (v *view) frame(kind, path string, built time.Time, interval time.Duration)
 		Kind: kind, Path: path, Root: root, Files: files, Lang: v.lang, Languages: v.languages, Book: v.book(root),
 		Title: render.Clean(s.Title), Lab: render.Clean(s.Lab), Version: render.Clean(s.Version),
 		CSS: files + v.css, JS: v.scriptPaths(kind, files), Icon: files + "favicon.svg",
-		Demo: v.in.Board.Demo, Help: v.in.Help, Zone: zone, ZoneName: zone,
+		Touch: files + "favicon-touch.png", Demo: v.in.Board.Demo, Help: v.in.Help, Zone: zone, ZoneName: zone,
 		Interval: int(interval / time.Second), Clusters: len(v.in.Board.Sites) > 0,
 	}
 	switch kind {
