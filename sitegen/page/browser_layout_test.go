@@ -54,17 +54,21 @@ func TestBrowserMovesNothingOnLoad(t *testing.T) {
 		b := openBrowser(t, boardtest.Now.Add(14*time.Second))
 		for width, height := range map[int64]int64{1440: 900, 1920: 1080, 390: 844} {
 			b.Size(width, height)
-			moved := movedOnLoad(t, b, dir)
-			if moved > 0.01 {
-				t.Errorf("the %s at %d pixels: a layout shift of %.4f", name, width, moved)
+			for _, path := range []string{
+				"index.html", "kiosk/index.html", "book/index.html", "history/index.html", "bookings/index.html",
+				"hosts/" + in.Board.Hosts[0].Name + "/index.html",
+			} {
+				if moved := movedOnLoad(t, b, dir, path); moved > 0.01 {
+					t.Errorf("%s of the %s at %d pixels: a layout shift of %.4f", path, name, width, moved)
+				}
 			}
 		}
 	}
 }
 
-// movedOnLoad opens the front page in dir, whose scripts come after the page was painted, and returns the sum of its
+// movedOnLoad opens a page in dir, whose scripts come after the page was painted, and returns the sum of its
 // layout shifts.
-func movedOnLoad(t *testing.T, b *browser.Browser, dir string) float64 {
+func movedOnLoad(t *testing.T, b *browser.Browser, dir, path string) float64 {
 	t.Helper()
 	painted := make(chan struct{})
 	files := http.FileServer(http.Dir(dir))
@@ -77,14 +81,33 @@ func movedOnLoad(t *testing.T, b *browser.Browser, dir string) float64 {
 	}))
 	defer server.Close()
 
-	browser.Call(b, page.Navigate, page.NavigateParams{URL: server.URL + "/index.html"})
+	browser.Call(b, page.Navigate, page.NavigateParams{URL: server.URL + "/" + path})
 	b.Until("the first paint", `performance.getEntriesByName("first-contentful-paint").length > 0`)
 	close(painted)
-	b.Until("that the head says whose GPUs are whose", `document.getElementById("_mine").hidden === false`)
+	b.Until("that the scripts have run and the head says whose GPUs are whose",
+		`window.gpuboard && !(document.getElementById("_mine") || {}).hidden`)
 	b.Value(`new PerformanceObserver(list => list.getEntries().forEach(e => { window.moved = (window.moved || 0) + e.value; }))
 		.observe({type: "layout-shift", buffered: true}), setTimeout(() => { window.told = true; }, 300)`)
 	b.Until("all shifts", `window.told === true`)
 	return browser.Eval[float64](b, `window.moved || 0`)
+}
+
+// TestBrowserShowsWhatDiffersInNames: the end of long names is in view, also on a phone.
+func TestBrowserShowsWhatDiffersInNames(t *testing.T) {
+	in := boardtest.Big(rowHosts + 1)
+	for i := range in.Board.Hosts {
+		in.Board.Hosts[i].Name = fmt.Sprintf("k8s-prod-gpu-node-%04d.example.org", i+1)
+		in.Board.Hosts[i].Title = in.Board.Hosts[i].Name
+	}
+	dir := siteDir(t, in)
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	for _, width := range []int64{390, 1440} {
+		b.Size(width, 900)
+		b.Open("file://" + dir + "/index.html")
+		expect(t, b, `[...document.querySelectorAll(".hl h3 a")].filter((a, i) =>
+			a.scrollWidth <= a.clientWidth && a.textContent.endsWith(String(i + 1).padStart(4, "0"))).length`,
+			strconv.Itoa(rowHosts+1))
+	}
 }
 
 // overlaps are the rows in which the word that opens a panel lies upon other

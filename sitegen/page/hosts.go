@@ -76,6 +76,7 @@ func (v *view) hostPage(h *board.Host) *templates.HostPage {
 		JSON:     v.files(root) + "api/v1/hosts/" + h.Name + ".json",
 		Past:     v.in.History != nil,
 	}
+	p.Description = strings.Trim(v.words.models(h.Models)+": "+v.stateWords(&h.Totals), ": ")
 	p.Note = v.markdown(v.in.HostNotes[h.Name])
 	add := func(name, value string) {
 		if value != "" {

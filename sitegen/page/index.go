@@ -54,7 +54,7 @@ func (v *view) indexPage(cards []*templates.Card) *templates.IndexPage {
 	for _, m := range p.FreeModels {
 		free = append(free, m.Text)
 	}
-	p.Description = strings.Join(free, ", ")
+	p.Description = cmp.Or(strings.Join(free, ", "), v.stateWords(&totals))
 	p.Notice = v.markdown(v.in.Notice)
 	p.NoticeStart = firstLine(v.in.Notice)
 	for _, problem := range b.Problems {
@@ -86,6 +86,15 @@ func stateCounts(t *board.Totals) []templates.StateCount {
 		}
 	}
 	return counts
+}
+
+// stateWords say the same: "1 free, 3 busy".
+func (v *view) stateWords(t *board.Totals) string {
+	var words []string
+	for _, s := range stateCounts(t) {
+		words = append(words, s.Count+" "+v.words.T(s.State))
+	}
+	return strings.Join(words, ", ")
 }
 
 // firstFree is the id of the first row that is free, or of the line of its host where there are no rows; "" for none.

@@ -40,11 +40,7 @@ func (v *view) signs(c *templates.Card, h *board.Host) {
 		glyph.X = len(c.Glyphs) * signStep
 		c.Glyphs = append(c.Glyphs, glyph)
 	}
-	words := make([]string, 0, 4)
-	for _, s := range stateCounts(&h.Totals) {
-		words = append(words, s.Count+" "+v.words.T(s.State))
-	}
-	c.States = strings.Join(words, ", ")
+	c.States = v.stateWords(&h.Totals)
 	c.GlyphWidth = max(0, len(c.Glyphs)*signStep-(signStep-signWidth))
 }
 

@@ -257,3 +257,29 @@ func TestSearchDataHasTheLoadOfHosts(t *testing.T) {
 		t.Errorf("it is %+v", h)
 	}
 }
+
+// TestSignsHaveWords: who hears a page is told how many GPUs of a host are in each state; a host without GPUs has no
+// picture for them.
+func TestSignsHaveWords(t *testing.T) {
+	in := boardtest.Big(rowHosts + 1)
+	for i := range in.Board.Hosts[0].GPUs {
+		in.Board.Hosts[0].GPUs[i].State = board.Busy
+	}
+	in.Board.Hosts[0].GPUs[2].State = board.Free
+	in.Board.Hosts[0].GPUs[5].State = board.InUse
+	in.Board.Hosts[1].GPUs = nil
+	boardtest.Finish(in.Board)
+	files := pages(t, in)
+	doc := parse(t, files[len(files)-1])
+	for i, want := range []string{"1 free, 1 in use, 6 busy", ""} {
+		for _, n := range elements(byID(doc, in.Board.Hosts[i].Name)) {
+			if n.Data != "svg" || !hasClass(n, "gl") {
+				continue
+			}
+			if role := attr(n, "role"); attr(n, "aria-label") != want || (role == "img") != (want != "") ||
+				(attr(n, "aria-hidden") == "true") != (want == "") {
+				t.Errorf("host %d: the signs say %q as %q, want %q", i, attr(n, "aria-label"), role, want)
+			}
+		}
+	}
+}
