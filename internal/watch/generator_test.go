@@ -78,6 +78,10 @@ func TestSitesOfOtherClusters(t *testing.T) {
 		}
 	}
 	sites, summary := generate(0)
+	about, err := os.ReadFile(filepath.Join(dir, "site", "about", "index.html"))
+	if err != nil || strings.Contains(string(about), dir) || !strings.Contains(string(about), "comments.json") {
+		t.Errorf("the page on how to book names no file of bookings, or where the server has it: %v", err)
+	}
 	has("at first", sites, `"name":"near","title":"test","url":"`+place, `"state":"up"`,
 		`"last_free":3,"last_free_slices":0,"totals":{"gpus":3,"free":3`,
 		`"name":"liar","title":null`, `"state":"never"`)
