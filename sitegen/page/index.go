@@ -54,7 +54,7 @@ func (v *view) indexPage(cards []*templates.Card) *templates.IndexPage {
 	for _, m := range p.FreeModels {
 		free = append(free, m.Text)
 	}
-	p.Description = cmp.Or(strings.Join(free, ", "), v.stateWords(&totals))
+	p.Description = strings.Join(free, ", ")
 	p.Notice = v.markdown(v.in.Notice)
 	p.NoticeStart = firstLine(v.in.Notice)
 	for _, problem := range b.Problems {

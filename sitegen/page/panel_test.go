@@ -218,7 +218,7 @@ func TestOwnLook(t *testing.T) {
 			style = string(f.Content)
 		}
 	}
-	if !strings.HasPrefix(style, ":root {") || !strings.HasSuffix(style, ".top{color:teal}") {
+	if !strings.HasPrefix(style, ":root{") || !strings.HasSuffix(style, ".top{color:teal}") {
 		t.Error("the site's own style does not come after the built-in one")
 	}
 }
