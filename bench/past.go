@@ -22,7 +22,8 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func tick(r *rand.Rand, hosts int, seq uint64, at time.Time) []history.Batch {
 	out := make([]history.Batch, hosts)
 	for host := range out {
-		s := snapshot.Sample{Seq: seq, At: at.Add(time.Duration(r.IntN(50)) * time.Millisecond)}
+		s := snapshot.Sample{Seq: seq, At: at.Add(time.Duration(r.IntN(50)) * time.Millisecond),
+			Load: new(20 + r.IntN(10)), MemoryUsed: new(int64(200_000 + r.IntN(2000)))}
 		for gpu := range 8 {
 			utilization, memory, temperature, power := 0, int64(4), 31, 61.5+float64(r.IntN(8))/10
 			g := snapshot.GPUSample{Index: gpu, UUID: fmt.Sprintf("GPU-%08x-0000-0000-0000-%012x", host, gpu),

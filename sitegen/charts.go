@@ -129,7 +129,7 @@ func (g *Generator) readChart(
 	span := render.PastSpan{From: from.UTC(), Seconds: int64(step / time.Second), GPUs: map[string]render.PastGPU{}}
 	means, coverage, err := g.opt.History.HostMeans(ctx, host,
 		history.Steps(from, from.Add(time.Duration(n)*step), step),
-		history.Utilization, history.Memory, history.Temperature, history.Power, history.Held)
+		history.Utilization, history.Memory, history.Temperature, history.Power, history.Held, history.HostLoad, history.HostMemory)
 	if err != nil {
 		return span, fmt.Errorf("charts of %s: %w", host, err)
 	}
@@ -139,21 +139,33 @@ func (g *Generator) readChart(
 	}
 	span.Coverage = min(coverage, 1)
 	slab := make([]int16, len(means)*render.PastMetrics*n) // one allocation instead of one for each list
-	for key, lists := range means {
-		var gpu render.PastGPU
-		some := false
-		for m := range gpu {
-			gpu[m], slab = slab[:n:n], slab[n:]
-			for i, v := range lists[m] {
-				if m == render.PastMemory {
-					v /= render.PastMemoryUnit
-				}
-				if math.IsNaN(v) || v <= math.MinInt16 || v > math.MaxInt16 {
-					gpu[m][i] = render.PastUnknown
-					continue
-				}
-				gpu[m][i], some = int16(math.Round(v)), true
+	some := false
+	pack := func(values []float64, unit float64) (list []int16) {
+		list, slab = slab[:n:n], slab[n:]
+		for i, v := range values {
+			v /= unit
+			if math.IsNaN(v) || v <= math.MinInt16 || v > math.MaxInt16 {
+				list[i] = render.PastUnknown
+				continue
 			}
+			list[i], some = int16(math.Round(v)), true
+		}
+		return list
+	}
+	for key, lists := range means {
+		if key == "" {
+			span.Host.Load = pack(lists[render.PastMetrics], 1)
+			span.Host.Memory = pack(lists[render.PastMetrics+1], render.PastHostMemoryUnit)
+			continue
+		}
+		var gpu render.PastGPU
+		some = false
+		for m := range gpu {
+			unit := 1.0
+			if m == render.PastMemory {
+				unit = render.PastMemoryUnit
+			}
+			gpu[m] = pack(lists[m], unit)
 		}
 		if some {
 			span.GPUs[key] = gpu

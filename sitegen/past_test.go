@@ -162,6 +162,10 @@ func TestPublishedHistoryMatchesTheSimulation(t *testing.T) {
 			Name string
 			From time.Time
 			Step int `json:"step_seconds"`
+			Host struct {
+				Load   []*int `json:"load_percent"`
+				Memory []*int `json:"memory_used_mib"`
+			}
 			GPUs []struct {
 				Utilization []*int `json:"utilization_percent"`
 				Held        []*int `json:"held_percent"`
@@ -177,6 +181,11 @@ func TestPublishedHistoryMatchesTheSimulation(t *testing.T) {
 		silent := at.Before(from) || in(at, 10, 14) || in(at, 30, 32) || !at.Before(end)
 		if at.Truncate(2*time.Hour).Equal(at) && silent != (v == nil) {
 			t.Errorf("boreas at %v is %v, and silent: %v", at, v, silent)
+		}
+		load, memory := boreas.Spans[1].Host.Load[i], boreas.Spans[1].Host.Memory[i]
+		if (load == nil) != (v == nil) || (memory == nil) != (v == nil) ||
+			v != nil && (*load < 1 || *load > 100 || *memory < 30<<10 || *memory > 500<<10) { // of 512 GiB
+			t.Errorf("boreas at %v has a load or a memory that cannot be", at)
 		}
 	}
 }

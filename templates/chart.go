@@ -63,6 +63,7 @@ type HostTab struct {
 	Step     int   // seconds
 	Ticks    []AxisTick
 	Rows     []ChartRow
+	Host     []HostChart
 	Silent   []Span // nothing is known of the host
 	Marks    []Mark // of what happened to the host
 	Happened []Happening
@@ -77,6 +78,12 @@ type ChartRow struct {
 	Marks  []Mark // on the first chart
 	Mean   string // of utilization
 	Held   string // % of the time known
+}
+
+// A HostChart is a chart of the host itself.
+type HostChart struct {
+	Name string
+	Chart
 }
 
 // A Line is the values at one time.

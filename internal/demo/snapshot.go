@@ -85,7 +85,8 @@ func (m *machine) node(n *snapshot.Node, at, boot time.Time, work float64) {
 	}
 	load := func(calm float64) float64 {
 		noise := unit(m.seed, uint64(at.UnixMilli())) - 0.5
-		return math.Round(100*max(0.05, work*5+2+wave(21, 37*time.Minute)+calm*noise)) / 100
+		prepare := 0.4 * float64(m.cores) * max(0, wave(26, 7*time.Hour)) // data for the next jobs
+		return math.Round(100*max(0.05, work*5+2+wave(21, 37*time.Minute)+prepare+calm*noise)) / 100
 	}
 	n.UptimeSeconds = new(int64(at.Sub(boot)/time.Second) + 60)
 	n.Cores = new(m.cores)

@@ -14,7 +14,7 @@ func enough(known float64, step int64) bool {
 	return known > 0 && known*1000 >= float64(min(step/5, 600_000))
 }
 
-// A Metric is one thing that is known of a GPU over time.
+// A Metric is one thing that is known of a GPU, or of a host, over time.
 type Metric int
 
 // The metrics, and the unit of their means.
@@ -24,22 +24,27 @@ const (
 	Temperature               // °C
 	Power                     // W
 	Held                      // % of the time that somebody held memory
+	HostLoad                  // % of its cores
+	HostMemory                // MiB used
 )
 
-// A metricFields is the sum of a metric and the seconds by which it is divided, and
+// A metricFields is of which rows it is, the sum of a metric and the seconds by which it is divided, and
 // how the mean is scaled and shifted.
 type metricFields struct {
+	kind         byte
 	sum, known   int
 	scale, shift float64
 }
 
 func (m Metric) fields() metricFields {
 	return [...]metricFields{
-		Utilization: {gUtil, gUtilKnown, 1, 0},
-		Memory:      {gMem, gMemKnown, 1, 0},
-		Temperature: {gTemp, gTempKnown, 1, -tempShift},
-		Power:       {gEnergy, gPowerKnown, 1, 0},
-		Held:        {gHeld, gProcKnown, 100, 0},
+		Utilization: {kindGPU, gUtil, gUtilKnown, 1, 0},
+		Memory:      {kindGPU, gMem, gMemKnown, 1, 0},
+		Temperature: {kindGPU, gTemp, gTempKnown, 1, -tempShift},
+		Power:       {kindGPU, gEnergy, gPowerKnown, 1, 0},
+		Held:        {kindGPU, gHeld, gProcKnown, 100, 0},
+		HostLoad:    {kindOwn, oLoad, oLoadKnown, 1, 0},
+		HostMemory:  {kindOwn, oMem, oMemKnown, HostMemoryUnit, 0},
 	}[m]
 }
 
@@ -56,8 +61,8 @@ func (m Metric) addTo(cells []cell, row *frameRow, parts []slotPart) {
 	}
 }
 
-// HostMeans is several metrics of every GPU of a host between any instants
-// ([Steps]): by [Key].GPU, a list for each metric, with a mean for each step, and
+// HostMeans is several metrics of a host and of each of its GPUs between any instants
+// ([Steps]): by [Key].GPU, which is "" for the host, a list for each metric, nil where that is not one of it, with a mean for each step, and
 // NaN where too little is known ([enough]). Steps from a multiple of five minutes to
 // another are exact means over what is known; of others the buckets are divided in
 // proportion. coverage is the part of the whole time, 0 to 1, for which there are
@@ -67,10 +72,14 @@ func (s *Store) HostMeans(
 ) (means map[string][][]float64, coverage float64, err error) {
 	out := map[string][][]float64{}
 	bs := bounds(at)
-	all := map[uint32][][]cell{} // by GPU and metric, a cell for each step
+	type series struct {
+		kind byte
+		id   uint32
+	}
+	all := map[series][][]cell{} // by metric, a cell for each step
 	want := wanted{kindHost: 1 << hCover}
 	for _, m := range metrics {
-		want[kindGPU] |= 1<<m.fields().sum | 1<<m.fields().known
+		want[m.fields().kind] |= 1<<m.fields().sum | 1<<m.fields().known
 	}
 	err = s.view(ctx, "the charts of "+name, func(q querier) error {
 		h := s.hosts[name]
@@ -86,25 +95,33 @@ func (s *Store) HostMeans(
 					for _, p := range parts {
 						coverage += row.at(hCover, p.slot) * p.part
 					}
-				case kindGPU:
-					cells := all[row.id]
+				case kindGPU, kindOwn:
+					of := series{row.kind, row.id}
+					cells := all[of]
 					if cells == nil {
 						cells = make([][]cell, len(metrics))
-						for m := range cells {
-							cells[m] = make([]cell, len(bs)-1)
+						for m, metric := range metrics {
+							if metric.fields().kind == row.kind {
+								cells[m] = make([]cell, len(bs)-1)
+							}
 						}
-						all[row.id] = cells
+						all[of] = cells
 					}
 					for m, metric := range metrics {
-						metric.addTo(cells[m], row, parts)
+						if cells[m] != nil {
+							metric.addTo(cells[m], row, parts)
+						}
 					}
 				}
 			}
 		})
-		for gpu, cells := range all {
+		for of, cells := range all {
 			lists := make([][]float64, len(metrics))
 			for m, metric := range metrics {
 				f := metric.fields()
+				if f.kind != of.kind {
+					continue
+				}
 				lists[m] = make([]float64, len(bs)-1)
 				for i, c := range cells[m] {
 					lists[m][i] = math.NaN()
@@ -113,7 +130,11 @@ func (s *Store) HostMeans(
 					}
 				}
 			}
-			out[h.gpus.name(gpu)] = lists
+			name := "" // of the host
+			if of.kind == kindGPU {
+				name = h.gpus.name(of.id)
+			}
+			out[name] = lists
 		}
 		return err
 	})

@@ -16,6 +16,7 @@ const (
 	// kindHolder is who held a GPU: the number of the user, which is no sum. It stands apart from the sums of the GPU, so
 	// that frames without it are read, and nothing else changes.
 	kindHolder = 'p'
+	kindOwn    = 'o' // what the host itself does
 )
 
 // A frame is a table of buckets by time: the fields of the host, of each GPU, of who
@@ -42,6 +43,8 @@ func fieldsOf(kind byte) int {
 		return uFields
 	case kindHolder:
 		return 1
+	case kindOwn:
+		return oFields
 	default:
 		return 0
 	}
@@ -95,6 +98,9 @@ func (f *frame) put(start int, bs []bucket) {
 			continue
 		}
 		f.set(kindHost, 0, start+i, b.v[:])
+		if b.own != [oFields]int64{} {
+			f.set(kindOwn, 0, start+i, b.own[:])
+		}
 		for j := range b.gpus {
 			f.set(kindGPU, b.gpus[j].gpu, start+i, b.gpus[j].v[:])
 			if holder := b.gpus[j].holder; holder != 0 {

@@ -13,8 +13,10 @@ import (
 // A reading is one sample of the boot that is going on: names are numbers of the host's
 // own dictionary, and what was not known is none. It is exported to JSON alone.
 type reading struct {
-	At   int64 // ms since 1970
-	Seq  uint64
+	At  int64 // ms since 1970
+	Seq uint64
+	// Host is the values of the host, each and one; 0 is not known, as of readings that were kept before there were any.
+	Host [oFields / 2]int32
 	GPUs []gpuReading
 }
 
@@ -49,6 +51,7 @@ const (
 	maxUsersPerGPU = 128
 	maxMemory      = 1 << 30 // MiB
 	maxPower       = 1 << 20 // W
+	maxLoad        = 1 << 20 // %
 )
 
 // inOrder compares two samples, which are the same at 0.
@@ -72,6 +75,10 @@ func between(rs []reading, from, to int64) []reading {
 // for are left out, or become the nameless user. GPUs that count elsewhere are left out, too.
 func (h *host) read(s *snapshot.Sample, elsewhere map[string]bool) reading {
 	r := reading{At: s.At.UnixMilli(), Seq: s.Seq}
+	r.Host[oLoad/2] = above(s.Load, 0, maxLoad) + 1
+	if mib := above(s.MemoryUsed, 0, maxMemory); mib >= 0 {
+		r.Host[oMem/2] = (mib+HostMemoryUnit/2)/HostMemoryUnit + 1
+	}
 	n := min(len(s.GPUs), snapshot.MaxGPUs)
 	r.GPUs = make([]gpuReading, 0, n)
 	total := 0

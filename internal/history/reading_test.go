@@ -86,6 +86,58 @@ func TestImpossibleValuesAreUnknown(t *testing.T) {
 	}
 }
 
+// TestHostsThemselves: what a host does is kept beside its GPUs. It is unknown in what was kept before it was told.
+func TestHostsThemselves(t *testing.T) {
+	path := newPath(t)
+	s := openAt(t, path, t0, history.Options{})
+	seq := uint64(0)
+	sample := func(after time.Duration, load *int, memory *int64) snapshot.Sample {
+		seq++
+		return snapshot.Sample{Seq: seq, At: t0.Add(after), Load: load, MemoryUsed: memory,
+			GPUs: []snapshot.GPUSample{{UUID: "GPU-0", Utilization: ptr(50)}}}
+	}
+	var samples []snapshot.Sample
+	for at := time.Duration(0); at < 10*time.Minute; at += 20 * time.Second {
+		one := sample(at, nil, nil) // of the first five minutes
+		if at >= 5*time.Minute {
+			one.Load, one.MemoryUsed = ptr(160), ptr(int64(500<<10))
+		}
+		samples = append(samples, one)
+	}
+	ingest(t, s, t0.Add(10*time.Minute), "gpu1", "boot", samples)
+	// A sample alone is kept as it is, here as it was before.
+	ingest(t, s, t0.Add(10*time.Minute), "gpu1", "boot", []snapshot.Sample{sample(10*time.Minute, nil, nil)})
+	s.Close()
+	change(t, path, `update host set open = replace(open, ',"Host":[0,0]', '')`)
+	s = openAt(t, path, t0, history.Options{})
+	ingest(t, s, t0.Add(12*time.Minute), "gpu1", "boot",
+		[]snapshot.Sample{sample(12*time.Minute, ptr(0), ptr(int64(1<<40)))})
+	wants := []struct {
+		gpu    string
+		metric history.Metric
+		want   [3]float64
+	}{
+		{"", history.HostLoad, [3]float64{math.NaN(), 160, 0}},
+		{"", history.HostMemory, [3]float64{math.NaN(), 500 << 10, math.NaN()}},
+		{"GPU-0", history.Utilization, [3]float64{50, 50, 50}},
+	}
+	for range 2 { // with the last five open, then closed
+		for _, w := range wants {
+			got, _ := meansOf(t, s, "gpu1", w.gpu, w.metric, history.Steps(t0, t0.Add(15*time.Minute), 5*time.Minute)...)
+			if fmt.Sprint(got) != fmt.Sprint(w.want) {
+				t.Errorf("metric %d of %q is %v, want %v", w.metric, w.gpu, got, w.want)
+			}
+		}
+		ingest(t, s, t0.Add(40*time.Minute), "gpu1", "boot", []snapshot.Sample{sample(40*time.Minute, nil, nil)})
+	}
+	if got, _ := meansOf(t, s, "gpu1", "GPU-0", history.HostLoad, t0, t0.Add(15*time.Minute)); got != nil {
+		t.Errorf("the load of a GPU is %v", got)
+	}
+	if got, _ := meansOf(t, s, "gpu1", "", history.HostLoad, t0, t0.Add(24*time.Hour)); math.Round(got[0]) != 80 {
+		t.Errorf("the day's mean is %v", got) // five minutes of 160, and as long of 0
+	}
+}
+
 // What rounds to nothing on disk is nothing in memory either: a third of a
 // second of four free GPUs once was a GPU-second until the next restart.
 func TestFractionOfASecondIsNothing(t *testing.T) {

@@ -84,6 +84,18 @@ const (
 	hFields
 )
 
+// What a host itself does stands apart from what is counted of it, as [kindHolder] does.
+const (
+	oLoad = iota
+	oLoadKnown
+	oMem
+	oMemKnown
+	oFields
+)
+
+// HostMemoryUnit is one unit of the memory of a host, in MiB, so that small changes take no room.
+const HostMemoryUnit = 256
+
 type gpuBucket struct {
 	gpu uint32
 	v   [gFields]int64
@@ -100,6 +112,7 @@ type userBucket struct {
 
 type bucket struct {
 	v     [hFields]int64
+	own   [oFields]int64
 	gpus  []gpuBucket
 	users []userBucket
 }
@@ -167,6 +180,12 @@ func (b *bucket) add(h *host, r *reading, ms int64) {
 		b.gpus = make([]gpuBucket, 0, len(r.GPUs))
 	}
 	b.v[hCover] += ms
+	for i, v := range r.Host {
+		if v > 0 {
+			b.own[2*i] += int64(v-1) * ms
+			b.own[2*i+1] += ms
+		}
+	}
 	procs := false
 	for k := range r.GPUs {
 		g := &r.GPUs[k]
@@ -255,6 +274,9 @@ func (b *bucket) close(h *host, idlePercent float64) {
 		v[uIdle] = (v[uIdle] + 50_000) / 100_000
 		v[uUtil] = (v[uUtil] + 500_000) / 1_000_000
 		v[uEnergy] = (v[uEnergy] + 500_000) / 1_000_000
+	}
+	for f := range b.own {
+		b.own[f] = (b.own[f] + 500) / 1000
 	}
 	for f := range b.v {
 		if f != hSamples {

@@ -42,6 +42,8 @@ func (b *block) samples(to []Sample) (_ []Sample, bad int, err error) {
 		return nil, 0, refuse(BadParse, "a block has %d numbers and %d times", n, len(b.At))
 	case len(to)+n > MaxSamples:
 		return nil, 0, refuse(BadTooMany, "more than %d samples", MaxSamples)
+	case len(b.Load) != 0 && len(b.Load) != n || len(b.HostMemory) != 0 && len(b.HostMemory) != n:
+		return nil, 0, refuse(BadParse, "the columns of a host do not fit its %d samples", n)
 	case gpus > MaxGPUs:
 		return nil, 0, refuse(BadTooMany, "samples of %d GPUs, and %d is the most", gpus, MaxGPUs)
 	case len(b.Utilization) != gpus || len(b.Memory) != gpus || len(b.Temperature) != gpus || len(b.Power) != gpus ||
@@ -73,6 +75,8 @@ func (b *block) samples(to []Sample) (_ []Sample, bad int, err error) {
 		names[i] = Text(u, MaxNameBytes)
 	}
 	run := to[first:]
+	bad += readings(b.Load, 0, maxLoadPercent, 1, func(i int, v *int) { run[i].Load = v })
+	bad += readings(b.HostMemory, 0, maxMiB, 1, func(i int, v *int64) { run[i].MemoryUsed = v })
 	for g, id := range b.GPUs {
 		if id.Index < 0 || id.Index > maxIndex {
 			return nil, 0, refuse(BadParse, "a GPU's index is %d", id.Index)

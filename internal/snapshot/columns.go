@@ -15,6 +15,8 @@ import (
 //
 //	{"seq":[7,1,1],                                 first, then differences
 //	 "at":[1763616000000,20000,20000],              ms since 1970, then differences
+//	 "load_percent":[14,1,0],                       of the host, whose columns are left out if all is unknown
+//	 "host_memory_used_mib":[41000,12,-3],
 //	 "gpus":[{"index":0,"uuid":"GPU-1"}],
 //	 "utilization_percent":[[3,0,-1]],              a row for each GPU
 //	 "memory_used_mib":[[81000,null,0]],
@@ -31,6 +33,8 @@ import (
 type block struct {
 	Seq         column   `json:"seq"`
 	At          column   `json:"at"`
+	Load        column   `json:"load_percent,omitempty"`
+	HostMemory  column   `json:"host_memory_used_mib,omitempty"`
 	GPUs        []gpuID  `json:"gpus"`
 	Utilization []column `json:"utilization_percent"`
 	Memory      []column `json:"memory_used_mib"`
@@ -131,6 +135,8 @@ func newBlock(samples []Sample) (block, error) {
 	}
 	differences(b.Seq)
 	differences(b.At)
+	b.Load = known(readingsColumn(samples, 1, func(s *Sample) *int { return s.Load }))
+	b.HostMemory = known(readingsColumn(samples, 1, func(s *Sample) *int64 { return s.MemoryUsed }))
 	if gpus == nil {
 		return b, nil
 	}
@@ -141,10 +147,10 @@ func newBlock(samples []Sample) (block, error) {
 	places := map[string]int64{}
 	for g := range gpus {
 		b.GPUs[g] = gpuID{gpus[g].Index, gpus[g].UUID}
-		b.Utilization[g] = readingsColumn(samples, g, 1, func(s *GPUSample) *int { return s.Utilization })
-		b.Memory[g] = readingsColumn(samples, g, 1, func(s *GPUSample) *int64 { return s.MemoryUsed })
-		b.Temperature[g] = readingsColumn(samples, g, 1, func(s *GPUSample) *int { return s.Temperature })
-		b.Power[g] = readingsColumn(samples, g, 10, func(s *GPUSample) *float64 { return s.Power })
+		b.Utilization[g] = readingsColumn(samples, 1, func(s *Sample) *int { return s.GPUs[g].Utilization })
+		b.Memory[g] = readingsColumn(samples, 1, func(s *Sample) *int64 { return s.GPUs[g].MemoryUsed })
+		b.Temperature[g] = readingsColumn(samples, 1, func(s *Sample) *int { return s.GPUs[g].Temperature })
+		b.Power[g] = readingsColumn(samples, 10, func(s *Sample) *float64 { return s.GPUs[g].Power })
 		b.Held[g] = b.usersColumn(samples, g, places)
 	}
 	return b, nil
@@ -176,18 +182,26 @@ func (b *block) usersColumn(samples []Sample, g int, places map[string]int64) co
 	return held
 }
 
-// readingsColumn returns the column of one reading of GPU g, times unit. A reading that no GPU can
-// have is written as unknown.
-func readingsColumn[T int | int64 | float64](samples []Sample, g int, unit T, of func(*GPUSample) *T) column {
+// readingsColumn returns the column of one reading, times unit. A reading that nothing can have is
+// written as unknown.
+func readingsColumn[T int | int64 | float64](samples []Sample, unit T, of func(*Sample) *T) column {
 	c := make(column, len(samples))
 	for i := range samples {
 		c[i] = none
-		if p := of(&samples[i].GPUs[g]); p != nil && math.Abs(float64(*p)) <= maxMiB {
+		if p := of(&samples[i]); p != nil && math.Abs(float64(*p)) <= maxMiB {
 			c[i] = int64(math.Round(float64(*p * unit)))
 		}
 	}
 	differences(c)
 	return c
+}
+
+// known is the column, or nil if all of it is unknown.
+func known(c column) column {
+	if slices.ContainsFunc(c, func(v int64) bool { return v != none }) {
+		return c
+	}
+	return nil
 }
 
 func differences(c column) {

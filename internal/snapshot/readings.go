@@ -51,10 +51,11 @@ const Percent = "percent"
 
 // Bounds that samples have as well.
 const (
-	maxPercent = 100
-	minCelsius = -60
-	maxCelsius = 250
-	maxWatts   = 20_000
+	maxPercent     = 100
+	minCelsius     = -60
+	maxCelsius     = 250
+	maxWatts       = 20_000
+	maxLoadPercent = 10_000 // of a host: a hundred processes for each core
 )
 
 // Descriptors returns the descriptors of all [Readings], in the order of the lines on a host's page. The

@@ -42,12 +42,21 @@ func (s *Snapshot) RepeatedUUIDs() map[string]bool {
 	return repeated
 }
 
-// Sample returns the compact record of s: its GPUs, and after them as many of their MIG
+// load is the load of the last minute in % of the cores, at most [maxLoadPercent].
+func (n *Node) load() *int {
+	if n.Load1 == nil || n.Cores == nil || *n.Cores <= 0 {
+		return nil
+	}
+	return new(int(math.Round(min(100**n.Load1/float64(*n.Cores), maxLoadPercent))))
+}
+
+// Sample returns the compact record of s: its host, its GPUs, and after them as many of their MIG
 // devices as fit into [MaxGPUs]. Users counts processes that compute (see [Computing] and
 // [Owner.Name]), and dead ones as those of an unknown user, because what they hold is not free; a
 // process of unknown size counts as 0 MiB. It is nil for a GPU whose processes are not known.
 func (s *Snapshot) Sample() Sample {
-	sample := Sample{Seq: s.Seq, At: TimeOf(s.CollectedAt.Time).Time}
+	sample := Sample{Seq: s.Seq, At: TimeOf(s.CollectedAt.Time).Time, Load: s.Node.load(),
+		MemoryUsed: s.Node.MemoryUsed}
 	if s.GPUs == nil {
 		return sample
 	}

@@ -29,6 +29,71 @@ func partitioned() *Snapshot {
 	}}
 }
 
+// TestSampleOfTheHost: what is not known of a host is not 0, as in files of nodes that did not tell it, and what cannot
+// be becomes unknown.
+func TestSampleOfTheHost(t *testing.T) {
+	at := fleetBundle(1, 1).Snapshot.CollectedAt
+	var samples []Sample
+	for i, node := range []Node{
+		{Load1: ptr(8.1), Cores: ptr(64), MemoryUsed: ptr(int64(5000))},
+		{Load1: ptr(8.1), Cores: ptr(0)},
+		{Load1: ptr(8.1)},
+		{Cores: ptr(64), MemoryUsed: ptr(int64(0))},
+		{Load1: ptr(0.0), Cores: ptr(64)},
+		{Load1: ptr(1e6), Cores: ptr(2)},
+	} {
+		samples = append(samples, (&Snapshot{Seq: uint64(i + 1), CollectedAt: at, Node: node}).Sample())
+	}
+	say := func(list []Sample) (text string) {
+		for _, s := range list {
+			number := func(v any, known bool) {
+				if !known {
+					v = "?"
+				}
+				text += fmt.Sprint(v, " ")
+			}
+			number(deref(s.Load), s.Load != nil)
+			number(deref(s.MemoryUsed), s.MemoryUsed != nil)
+		}
+		return text
+	}
+	const want = "13 5000 ? ? ? ? ? 0 0 ? 10000 ? "
+	data, err := EncodeSamples(samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, bad, err := DecodeSamples(data)
+	if say(samples) != want || say(again) != want || bad != 0 || err != nil {
+		t.Errorf("%s, read back %s with %d bad (%v), want %s", say(samples), say(again), bad, err, want)
+	}
+
+	for columns, want := range map[string]string{
+		``: "? ? ? ? 0",
+		`"load_percent":[],"host_memory_used_mib":[],`:                  "? ? ? ? 0",
+		`"load_percent":[10000,1],"host_memory_used_mib":[-1,2],`:       "10000 ? ? 1 2",
+		`"load_percent":[null,7],"host_memory_used_mib":[1,999999999],`: "? 1 7 1000000000 0",
+		`"load_percent":[1],`:                    "refused",
+		`"host_memory_used_mib":[1,2,3],`:        "refused",
+		`"host_memory_used_mib":[1,9999999999],`: "? 1 ? ? 1",
+	} {
+		got := "refused"
+		list, bad, err := DecodeSamples([]byte(`[{"seq":[1,1],"at":[1763616000000,1000],` + columns + `"gpus":null}]`))
+		if err == nil {
+			got = say(list) + fmt.Sprint(bad)
+		}
+		if got != want || err != nil && CodeOf(err) != BadParse {
+			t.Errorf("%s is read as %s (%v), want %s", columns, got, err, want)
+		}
+	}
+}
+
+func deref[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
 // A slice has a sample after those of the GPUs, where it has a name of its own
 // and its memory is known.
 func TestSampleOfSlices(t *testing.T) {

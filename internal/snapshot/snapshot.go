@@ -295,9 +295,11 @@ type Time struct{ time.Time }
 // A Sample is the compact record of one host at one time, from which history is made. It
 // has no constant values and no names of programs.
 type Sample struct {
-	Seq  uint64
-	At   time.Time
-	GPUs []GPUSample
+	Seq        uint64
+	At         time.Time
+	Load       *int   // of the host over a minute, in % of its cores: above 100 where processes wait for one
+	MemoryUsed *int64 // of the host, MiB
+	GPUs       []GPUSample
 }
 
 // A GPUSample is one GPU in a [Sample], or one of its MIG devices ([IsSlice]),

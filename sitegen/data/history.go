@@ -101,6 +101,10 @@ func hostPastFile(h *board.Host, past *render.HostPast, all bool) []byte {
 		}
 		spans = append(spans, object{
 			{"name", render.SpanNames()[i]}, {"from", s.From}, {"step_seconds", s.Seconds}, {"coverage", s.Coverage},
+			{"host", object{
+				{"load_percent", stepped{s.Host.Load, 1}},
+				{"memory_used_mib", stepped{s.Host.Memory, render.PastHostMemoryUnit}},
+			}},
 			{"gpus", gpus},
 		})
 	}

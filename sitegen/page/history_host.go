@@ -82,6 +82,14 @@ func (v *view) past(h *board.Host, known *render.HostPast, drawn int, table bool
 			}
 			tab.Rows = append(tab.Rows, row)
 		}
+		load, memory := span.Host.Values(n)
+		size := 0.0
+		if h.Node.MemoryTotal != nil {
+			size = float64(*h.Node.MemoryTotal) / 1024
+		}
+		tab.Host = []templates.HostChart{
+			v.hostChart("cpu", "percent", 100, tab.Name, load), v.hostChart("ram", "gib", size, tab.Name, memory),
+		}
 		if table {
 			at := func(i int) time.Time { return span.From.Add(time.Duration(i) * span.Step()) }
 			tab.Lines = v.lines(at, utilization, math.Round)
@@ -113,8 +121,7 @@ func (v *view) gpuChart(g *board.GPU, metric int, span string, values []float64)
 			top = higher(top, x)
 		}
 	}
-	unit := v.words.list["sign."+sign]
-	c := v.words.chart(values, top, unit)
+	c := v.words.chart(values, top, v.words.list["sign."+sign])
 	if metric == render.PastUtilization {
 		c.Class = "wide"
 	}
@@ -124,9 +131,26 @@ func (v *view) gpuChart(g *board.GPU, metric int, span string, values []float64)
 		return c
 	}
 	what := v.words.T([...]string{"past.utilization", "past.memory", "past.temperature", "past.power"}[metric])
+	c.Text = v.chartText(&c, v.words.T("host.gpu", g.Label()), what, span, values)
+	return c
+}
+
+// hostChart is one of the charts of a host itself. What is above the top, as a load may be, is not cut off.
+func (v *view) hostChart(key, sign string, top float64, span string, values []float64) templates.HostChart {
+	for _, x := range values {
+		top = higher(top, x)
+	}
+	c := v.words.chart(values, top, v.words.list["sign."+sign])
+	c.Class, c.Bare = "wide", len(v.in.Board.Hosts) > denseHosts
+	name := v.words.T("meter." + key)
+	c.Text = v.chartText(&c, v.words.T("past.host"), name, span, values)
+	return templates.HostChart{Name: name, Chart: c}
+}
+
+// chartText is a chart in words: of what it is, in which span, and its values.
+func (v *view) chartText(c *templates.Chart, of, what, span string, values []float64) string {
 	if c.Mean == "" {
-		c.Text = v.words.T("past.none", g.Label(), what, span)
-		return c
+		return v.words.T("past.none", of, what, span)
 	}
 	gaps := 0
 	for _, x := range values {
@@ -134,9 +158,8 @@ func (v *view) gpuChart(g *board.GPU, metric int, span string, values []float64)
 			gaps++
 		}
 	}
-	c.Text = v.words.T("past.chart", g.Label(), what, span, c.Mean+" "+unit, c.Most+" "+unit,
+	return v.words.T("past.chart", of, what, span, c.Mean+" "+c.Unit, c.Most+" "+c.Unit,
 		partOf(float64(gaps)/float64(len(values))))
-	return c
 }
 
 func meanOf(values []float64) float64 {

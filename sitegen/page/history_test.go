@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"regexp"
@@ -52,8 +53,8 @@ func TestPastOfAHost(t *testing.T) {
 	files := pages(t, in)
 	for path, want := range map[string]struct{ charts, booked int }{
 		// GPUs 0, 1 and 3 are booked now, which the two shorter ones show.
-		"hosts/atlas/index.html":         {4 * 8, 3},
-		"hosts/atlas/history/index.html": {4 * 4 * 8, 6},
+		"hosts/atlas/index.html":         {4*8 + 2, 3},
+		"hosts/atlas/history/index.html": {4 * (4*8 + 2), 6},
 	} {
 		doc := parse(t, boardtest.FileOf(t, files, path))
 		charts, booked, spoken := 0, 0, 0
@@ -76,7 +77,7 @@ func TestPastOfAHost(t *testing.T) {
 			t.Errorf("%s does not say how much was seen", path)
 		}
 	}
-	for hosts, want := range map[int]int{render.FullHistoryHosts + 1: 4 * 4, denseHosts + 1: 4} {
+	for hosts, want := range map[int]int{render.FullHistoryHosts + 1: 4 * (4 + 2), denseHosts + 1: 4} {
 		many := boardtest.Remembered(boardtest.Thin(boardtest.Big(hosts)))
 		page := boardtest.FileOf(t, pages(t, many), "hosts/"+many.Board.Hosts[0].Name+"/history/index.html")
 		if n := strings.Count(string(page.Content), `<svg class="ch`); n != want {
@@ -88,6 +89,42 @@ func TestPastOfAHost(t *testing.T) {
 	for _, v := range []int16{gpu[render.PastUtilization][0], gpu[render.PastUtilization][95]} {
 		if !strings.Contains(numbers, "<td>"+strconv.Itoa(int(v))) {
 			t.Errorf("%d is not among the numbers", v)
+		}
+	}
+}
+
+// TestPastOfTheHostItself: its CPU and RAM are drawn and said in numbers, also on a masked site, with gaps where nothing
+// is known.
+func TestPastOfTheHostItself(t *testing.T) {
+	in := boardtest.Remembered(boardtest.Lab())
+	host := &in.Board.Hosts[0]
+	host.Node.MemoryTotal = new(int64(64 << 10))
+	past := in.History.Hosts[host.Name]
+	past.Spans[0].Host.Load[3] = 180
+	past.Spans[1].Host = render.HostLoad{} // as of days before it was kept
+	masked := in
+	masked.Board = in.Board.Mask(board.Privacy{Users: board.UsersNone})
+	for name, in := range map[string]render.Input{"all": in, "masked": masked} {
+		doc := parse(t, boardtest.FileOf(t, pages(t, in), "hosts/atlas/history/index.html"))
+		charts := map[string]string{}
+		for _, n := range elements(doc) {
+			label := attr(n, "aria-label")
+			if strings.HasPrefix(label, "host, ") && !strings.Contains(label, "30 days") && !strings.Contains(label, "year") {
+				charts[label] = attr(n, "data-top")
+			}
+		}
+		if want := map[string]string{
+			"host, CPU, 24 hours: mean 51 %, maximum 180 %, 16 % of the time unknown":    "180",
+			"host, RAM, 24 hours: mean 25 GiB, maximum 48 GiB, 16 % of the time unknown": "64",
+			"host, CPU, 7 days: no data": "100",
+			"host, RAM, 7 days: no data": "64",
+		}; !maps.Equal(want, charts) {
+			t.Errorf("%s: %v, want %v", name, charts, want)
+		}
+		for _, row := range []string{"CPU⌀51%·≤180%", "RAM⌀25GiB·≤48GiB", "CPU51≤180––––", "RAM–25≤48–––"} {
+			if text := strings.Join(strings.Fields(textOf(doc)), ""); !strings.Contains(text, row) {
+				t.Errorf("%s: no %q", name, row)
+			}
 		}
 	}
 }

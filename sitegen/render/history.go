@@ -60,8 +60,11 @@ const (
 	PastMetrics
 )
 
-// PastMemoryUnit is one unit of memory in a [PastGPU], in MiB.
-const PastMemoryUnit = 16
+// PastMemoryUnit is one unit of memory in a [PastGPU], in MiB, and PastHostMemoryUnit one in a [HostLoad].
+const (
+	PastMemoryUnit     = 16
+	PastHostMemoryUnit = history.HostMemoryUnit
+)
 
 // PastUnknown stands where nothing is known.
 const PastUnknown = math.MinInt16
@@ -74,9 +77,21 @@ type HostPast struct {
 // A PastSpan is one chart: from From on, as many steps as its lists are long.
 type PastSpan struct {
 	From     time.Time
-	Seconds  int64              // of a step
-	Coverage float64            // 0 to 1: of the samples that should have come
+	Seconds  int64   // of a step
+	Coverage float64 // 0 to 1: of the samples that should have come
+	Host     HostLoad
 	GPUs     map[string]PastGPU // by key of history
+}
+
+// A HostLoad is what a host itself did, a mean for each step; both lists are empty where nothing is known.
+type HostLoad struct {
+	Load   []int16 // % of its cores
+	Memory []int16 // units of PastHostMemoryUnit MiB
+}
+
+// Values returns both in their units (%, GiB), in n steps; NaN is not known.
+func (h HostLoad) Values(n int) (load, memory []float64) {
+	return values(h.Load, n, 1), values(h.Memory, n, PastHostMemoryUnit/1024.0)
 }
 
 // Step is the length of a step.
@@ -98,15 +113,19 @@ func (s *PastSpan) To() time.Time { return s.From.Add(time.Duration(s.Len()) * s
 
 // Values returns one metric in its unit (%, GiB, °C, W, %); NaN is not known.
 func (g PastGPU) Values(metric int) []float64 {
-	out := make([]float64, len(g[metric]))
-	for i, v := range g[metric] {
-		switch {
-		case v == PastUnknown:
-			out[i] = math.NaN()
-		case metric == PastMemory:
-			out[i] = float64(v) * PastMemoryUnit / 1024
-		default:
-			out[i] = float64(v)
+	unit := 1.0
+	if metric == PastMemory {
+		unit = PastMemoryUnit / 1024.0
+	}
+	return values(g[metric], len(g[metric]), unit)
+}
+
+// values are those of a list in n steps.
+func values(list []int16, n int, unit float64) []float64 {
+	out := slices.Repeat([]float64{math.NaN()}, n)
+	for i, v := range list[:min(n, len(list))] {
+		if v != PastUnknown {
+			out[i] = float64(v) * unit
 		}
 	}
 	return out

@@ -109,6 +109,13 @@ func pastFor(h *board.Host, seed int) *render.HostPast {
 			}
 			s.GPUs[g.Key()] = gpu
 		}
+		for k := range n {
+			load, memory := int16(k), int16(2*k+1)
+			if k > n/3 && k < n/2 {
+				load, memory = render.PastUnknown, render.PastUnknown
+			}
+			s.Host.Load, s.Host.Memory = append(s.Host.Load, load), append(s.Host.Memory, memory)
+		}
 		return s
 	}
 	p := &render.HostPast{}
