@@ -45,8 +45,7 @@ func TestAnsible(t *testing.T) {
 	}
 	web.Run("systemctl", "start", "nginx.service")
 
-	program := filepath.Join(dir, "gpuboard")
-	mustRun(t, ".", []string{"CGO_ENABLED=0"}, "go", "build", "-o", program, ".")
+	program, next := builtProgram(t), filepath.Join(dir, "gpuboard-next")
 	files := map[string]string{
 		"inventory": "[webserver]\nweb gpuboard_binary=" + program +
 			" ansible_host=127.0.0.1\n[gpunodes]\nweb\ngpu01 gpuboard_binary=" + program +
@@ -131,10 +130,8 @@ gpuboard_site_name: gpus.example.org
 	if out, changed := play(); changed != "" || now() != was {
 		t.Errorf("the second run changes %s, and %+v into %+v:\n%s", changed, was, now(), out)
 	}
-	mustRun(t, ".", []string{"CGO_ENABLED=0"}, "go", "build", "-ldflags", "-X gpuboard/internal/cli.release=9.9.9",
-		"-o", program+"-next", ".")
-	hosts := strings.Replace(files["inventory"], program, program+"-next gpuboard_web_settings=\"{'title': 'Ours'}\"",
-		1)
+	mustRun(t, ".", nil, "go", "build", "-ldflags", "-X gpuboard/internal/cli.release=9.9.9", "-o", next, ".")
+	hosts := strings.Replace(files["inventory"], program, next+" gpuboard_web_settings=\"{'title': 'Ours'}\"", 1)
 	hosts = strings.Replace(hosts, "=cron", "=cron gpuboard_node_settings=\"{'every': '2s'}\"", 1)
 	if err := os.WriteFile(dir+"/inventory", []byte(hosts), 0o644); err != nil {
 		t.Fatal(err)
