@@ -138,12 +138,16 @@ fi
 # start goroutines or that goroutines share. internal/e2e runs the program as it is
 # built, and so do the scripts of the commands. The database of history takes many times
 # as long under it: of sitegen, which uses it from several goroutines, only the test that
-# is made for the detector runs under it, and of the commands none.
+# is made for the detector runs under it, and of the commands none. Of snapshot goroutines
+# share nothing but what such a test uses, too.
 racing=$(git grep -lE '^\s+go (func|[A-Za-z.]+)\(|\.Go\(func|sync\.(Mutex|RWMutex|Map|Pool)|"sync/atomic"' -- '*.go' ':!*_test.go' ':!bench' ':!tools' ':!internal/testenv' ':!internal/history' |
-	xargs -n1 dirname | sort -u | sed 's|^|gpuboard/|')
-calm=$(go list ./... | grep -vxF "$racing" | grep -vE '/(internal/e2e|internal/history|sitegen/page)$')
-database='gpuboard/sitegen gpuboard/internal/cli'
-last="./internal/e2e ./internal/history ./sitegen/page $database" # those that take minutes
+	xargs -n1 dirname | grep -vxE 'sitegen|internal/(cli|snapshot)' | sort -u | sed 's|^|gpuboard/|')
+made='gpuboard/sitegen gpuboard/internal/snapshot' # with tests that are made for the detector
+# In those packages it need not see what one goroutine does alone at length.
+alone=TestTwoHundredCutsOfARealSite
+lonely=$(dirname "./$(git grep -l "^func $alone(" -- '*_test.go')")
+calm=$(go list ./... | grep -vxF "$racing" | grep -vE '/(internal/cli|internal/e2e|internal/history|sitegen|sitegen/page)$')
+last="./internal/history ./sitegen ./sitegen/page ./internal/cli" # those that take minutes
 
 if $quick; then
 	say "go test -short"
@@ -155,6 +159,7 @@ fi
 say "go test, where nothing runs at once"
 # shellcheck disable=SC2086
 suite pkgname -timeout 30m $calm
+suite pkgname -timeout 30m -run "^$alone\$" "$lonely"
 suite pkgname -timeout 30m -run '^TestScripts$' ./internal/cli
 cd bench
 suite pkgname -timeout 30m ./...
@@ -176,28 +181,27 @@ if $long; then
 	export GPUBOARD_ALL_CALLS=1
 fi
 say "go test -race, and beside it pages, history and the whole program, GPUBOARD_FAULT_SEED=$GPUBOARD_FAULT_SEED"
-grep -q '^func TestRace' sitegen/*_test.go || broken "sitegen has no test for the race detector"
-# Many of these tests wait for servers, so more of them run at once than there are processors.
-# Those that wait longest begin at once.
+for package in $made; do
+	grep -q '^func TestRace' "${package#gpuboard/}"/*_test.go || broken "$package has no test for the race detector"
+done
+# Two jobs: tests of the whole program, which wait for servers and clocks much of the time,
+# and beside them what keeps a processor busy, package after package. More at once would
+# take no less time, and real servers would keep tests waiting beyond their own limits.
+# Those that wait longest come first.
 longest='^(TestAnsible|TestCronExample|TestRelease)$'
 {
-	suite testname -parallel 4 -run "$longest" -timeout 60m ./internal/e2e
+	suite testname -parallel 3 -run "$longest" -timeout 60m ./internal/e2e
+	suite testname -parallel 3 -skip "$longest" -timeout 60m ./internal/e2e
 	exit $status
 } &
-beside=($!)
-{
-	# shellcheck disable=SC2046
-	export CGO_ENABLED=1
-	suite pkgname -race -p 3 -parallel 4 -timeout 60m $(echo "$racing" | grep -vxF "${database// /$'\n'}")
-	suite pkgname -race -run '^TestRace' -timeout 60m ./sitegen
-	exit $status
-} &
-beside+=($!)
+beside=$!
 # shellcheck disable=SC2086
-suite testname -p 3 -parallel 4 -skip "^TestScripts\$|$longest" -timeout 60m $last
-for job in "${beside[@]}"; do
-	wait "$job" || status=1
-done
+CGO_ENABLED=1 suite pkgname -race -p 2 -parallel 2 -skip "^$alone\$" -timeout 60m $racing
+# shellcheck disable=SC2086
+CGO_ENABLED=1 suite pkgname -race -run '^TestRace' -timeout 60m $made
+# shellcheck disable=SC2086
+suite testname -p 1 -parallel 2 -skip '^TestScripts$' -timeout 60m $last
+wait "$beside" || status=1
 
 if $long; then
 	say "what takes longer: whole fleets, 10,000 cycles, sshd's own patience, a release without a cache"
