@@ -43,7 +43,7 @@ func painted(b *browser.Browser) float64 {
 // browser that has been open for a while and has nothing of it in its cache.
 func (s *suite) opened(h *harness, f *fleet) error {
 	server := webtest.Start(h, "nginx", webtest.Options{Deploy: "deploy", Site: f.site()})
-	b := browser.Start(h, 1280, 900)
+	b := browser.Alone(h, 1280, 900)
 	b.Clock(f.at)
 	if _, err := chromedp.Call(b.Ctx, performance.Enable, performance.EnableParams{}); err != nil {
 		return err

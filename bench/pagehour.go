@@ -58,7 +58,7 @@ func (s *suite) pageHour() error {
 			return err
 		}
 		p := &pageHour{suite: s, site: site, phase: "nothing", readers: readers(site.proxy.URL+"/", s.nodes)}
-		chromium := browser.Start(h, 1440, 900)
+		chromium := browser.Alone(h, 1440, 900)
 		for i, r := range p.readers {
 			tab := chromium
 			if i > 0 {

@@ -6,8 +6,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,28 +39,81 @@ type Browser struct {
 // within bounds one action.
 const within = need.Patience
 
-// Start starts a headless Chromium with a window of this size, which ends with
-// the test. It needs a Chromium.
+// shared is the Chromium of this process, once a test has asked for one.
+var shared struct {
+	sync.Mutex
+	ctx     context.Context
+	watcher *exec.Cmd
+}
+
+// Start opens a window of this size in a headless Chromium. It ends with the test, and
+// knows nothing of what other tests have stored. The Chromium is the same for all tests
+// of a process, and ends with it: to start one takes three seconds of a processor. It
+// needs a Chromium.
 func Start(t testing.TB, width, height int) *Browser {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.ctx == nil || shared.ctx.Err() != nil {
+		shared.ctx, _ = chromium(t, width, height, func(dir string) { shared.watcher = removeLater(t, dir) })
+	}
+	b := open(t, shared.ctx, chromedp.WithNewBrowserContext())
+	b.window(cdpbrowser.Bounds{Width: int64(width), Height: int64(height)})
+	return b
+}
+
+// Alone is [Start] with a Chromium of its own, for measurements of it.
+func Alone(t testing.TB, width, height int) *Browser {
+	t.Helper()
+	ctx, end := chromium(t, width, height, func(dir string) { t.Cleanup(func() { os.RemoveAll(dir) }) })
+	t.Cleanup(end)
+	return open(t, ctx)
+}
+
+// chromium starts a Chromium, whose directory remove is called with first.
+func chromium(t testing.TB, width, height int, remove func(dir string)) (ctx context.Context, end func()) {
 	t.Helper()
 	need.Time(t, "it starts a browser")
 	path := need.Program(t, "chromium")
-	// Chromium makes a socket in TMPDIR, whose path must be short, and leaves it there.
-	tmp, err := os.MkdirTemp("", "chromium-")
+	dir, err := os.MkdirTemp("", "chromium-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(tmp) })
+	remove(dir)
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.NoFirstRun, chromedp.Env("TMPDIR="+tmp),
-		chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(width, height))
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.NoFirstRun, chromedp.WindowSize(width, height),
+		// Chromium makes a socket in TMPDIR, whose path must be short, and leaves it there.
+		chromedp.Env("TMPDIR="+dir), chromedp.UserDataDir(filepath.Join(dir, "profile")))
 	for _, flag := range []string{"disable-gpu", "disable-quic", "disable-background-networking",
 		"disable-component-update", "disable-sync", "hide-scrollbars"} {
 		options = append(options, chromedp.Flag(flag, true))
 	}
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(cancel)
-	return open(t, ctx)
+	// What nobody sees of its own window, the list below its address and a process in
+	// reserve for the next page, costs as much as the pages do.
+	options = append(options, chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,"+
+		"WebUIOmniboxPopup,WebUIOmniboxAimPopup,PreloadTopChromeWebUI,SpareRendererForSitePerProcess"))
+	ctx, end = chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, _ = chromedp.NewContext(ctx)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("starting Chromium: %v", err)
+	}
+	return ctx, end
+}
+
+// removeLater removes a directory once this process has ended, in whatever way, and with
+// it the Chromium that it has started. While the command is kept, its input stays open.
+func removeLater(t testing.TB, dir string) *exec.Cmd {
+	t.Helper()
+	c := exec.Command("sh", "-c", `read -r _; sleep 1; rm -rf "$0" || { sleep 10; rm -rf "$0"; }`, dir)
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // what ends all that a terminal runs does not end it
+	_, err := c.StdinPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // Tab opens another tab of the browser, in a window of its own, which ends with the test.
@@ -69,9 +125,9 @@ func (b *Browser) Tab() *Browser {
 // Process is the browser's first process, of which all others are children.
 func (b *Browser) Process() int { return chromedp.FromContext(b.Ctx).Browser.Process().Pid }
 
-func open(t testing.TB, ctx context.Context) *Browser {
+func open(t testing.TB, ctx context.Context, options ...chromedp.ContextOption) *Browser {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(ctx)
+	ctx, cancel := chromedp.NewContext(ctx, options...)
 	t.Cleanup(cancel)
 	b := &Browser{Ctx: ctx, t: t}
 	if err := chromedp.Listen(ctx, b.hear); err != nil {
@@ -94,21 +150,25 @@ func open(t testing.TB, ctx context.Context) *Browser {
 // Hide puts the window out of sight, or shows it again.
 func (b *Browser) Hide(yes bool) {
 	b.t.Helper()
-	state := map[bool]cdpbrowser.WindowState{true: cdpbrowser.WindowStateMinimized,
-		false: cdpbrowser.WindowStateNormal}[yes]
+	b.window(cdpbrowser.Bounds{WindowState: map[bool]cdpbrowser.WindowState{true: cdpbrowser.WindowStateMinimized,
+		false: cdpbrowser.WindowStateNormal}[yes]})
+	Call(b, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: !yes})
+}
+
+// window changes the window.
+func (b *Browser) window(to cdpbrowser.Bounds) {
+	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.Ctx, within)
 	defer cancel()
 	window, err := chromedp.CallBrowser(ctx, cdpbrowser.GetWindowForTarget,
 		cdpbrowser.GetWindowForTargetParams{TargetID: chromedp.FromContext(b.Ctx).Target.TargetID})
 	if err == nil {
-		_, err = chromedp.CallBrowser(ctx, cdpbrowser.SetWindowBounds, cdpbrowser.SetWindowBoundsParams{
-			WindowID: window.WindowID, Bounds: &cdpbrowser.Bounds{WindowState: state},
-		})
+		_, err = chromedp.CallBrowser(ctx, cdpbrowser.SetWindowBounds,
+			cdpbrowser.SetWindowBoundsParams{WindowID: window.WindowID, Bounds: &to})
 	}
 	if err != nil {
-		b.t.Fatalf("hiding the window: %v", err)
+		b.t.Fatalf("changing the window: %v", err)
 	}
-	Call(b, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: !yes})
 }
 
 func (b *Browser) hear(event any) {
