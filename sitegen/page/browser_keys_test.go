@@ -3,6 +3,8 @@ package page_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,9 +13,11 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"gpuboard/internal/board"
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/internal/testenv/browser"
 	"gpuboard/internal/testenv/need"
+	"gpuboard/sitegen/render"
 )
 
 // press types keys as a person does.
@@ -307,4 +311,63 @@ func TestBrowserForcedColors(t *testing.T) {
 	pressKeys(t, b, kb.Tab)
 	expect(t, b, `getComputedStyle(document.activeElement).outlineStyle`, "solid")
 	b.Quiet("file://" + dir)
+}
+
+// TestBrowserKeepsUnchangedParts: a renewal leaves the parts of the page that are no hosts, where nothing of them has
+// changed, and also the boxes of those that have: to make these anew takes a layout of the whole page. Of a host of which
+// only the load of its GPUs has changed, only their signs change.
+func TestBrowserKeepsUnchangedParts(t *testing.T) {
+	fleet := func(load float64) render.Input {
+		in := boardtest.Big(40)
+		for i := range in.Board.Hosts {
+			in.Board.Hosts[i].SnapshotAt = boardtest.Now.Add(time.Minute)
+		}
+		gpus := in.Board.Hosts[30].GPUs
+		busy := slices.IndexFunc(gpus, func(g board.GPU) bool { return g.State == board.Busy })
+		gpus[busy].Utilization = []*float64{&load}
+		return in
+	}
+	next, host, free := fleet(60), 0, -1
+	for i, h := range slices.Backward(next.Board.Hosts[:25]) {
+		if gpu := slices.IndexFunc(h.GPUs, func(g board.GPU) bool { return g.State == board.Free }); gpu >= 0 {
+			host, free = i, gpu
+		}
+	}
+	dir := siteDir(t, fleet(20))
+	site := serve(t, dir, boardtest.Now.Add(14*time.Second))
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	b.Do(chromedp.Navigate(site + "index.html"))
+	b.Value(`(window.find = (s) => [...document.querySelectorAll(s)], window.boxes = find("#_main > *, summary, .host"),
+		window.kept = find(".pill, #_group1 h2, .finder .go, #gpu030 *"), window.sign = find("#gpu030 [href='#_busy1']").at(-1),
+		window.news = find("h1 em, #_group0 h2, #` + next.Board.Hosts[host].Name + ` .hl"))`)
+	rewriteIndex(t, dir, occupied(next, host, free, 1))
+	renewed(t, b)
+	expect(t, b, `boxes.length > 40 && boxes.every((box) => box.isConnected)`, "true")
+	expect(t, b, `kept.length > 10 && kept.every((part) => part.isConnected)`, "true")
+	expect(t, b, `news.length + news.filter((part) => part.isConnected).length`, "3")
+	expect(t, b, `find("#gpu030 [href='#_busy3']").length > 0`, "true")
+	const all = `find("#_main")[0].innerText + find(".gl use").map((sign) => sign.getAttribute("href"))`
+	renewedPage := b.Value(all)
+	b.Do(chromedp.Navigate(site + "index.html"))
+	b.Value(`window.find = (s) => [...document.querySelectorAll(s)]`)
+	expect(t, b, all, renewedPage)
+	b.Quiet(site)
+}
+
+// TestBrowserSaysAgainWhatIsFree: a page that has called itself out of date says what is free with the news, also if as
+// many are free as before.
+func TestBrowserSaysAgainWhatIsFree(t *testing.T) {
+	dir := siteDir(t, occupied(boardtest.Lab(), 0, 5, 1))
+	site := serve(t, dir, boardtest.Now.Add(14*time.Second))
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	b.Do(chromedp.Navigate(site + "index.html"))
+	free := b.Text("h1")
+	if was := b.Value(fmt.Sprintf(`(Date.now = () => %d, document.dispatchEvent(new Event("visibilitychange")),
+		document.querySelector("h1").innerText)`, boardtest.Now.Add(3*time.Hour).UnixMilli())); was == free {
+		t.Errorf("after three hours without news it says %s", was)
+	}
+	rewriteIndex(t, dir, occupied(boardtest.Lab(), 0, 5, 2))
+	renewed(t, b)
+	expect(t, b, `document.querySelector("h1").innerText`, free)
+	b.Quiet(site)
 }

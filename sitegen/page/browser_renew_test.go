@@ -153,7 +153,7 @@ func TestBrowserKeepsAnOpenPanel(t *testing.T) {
 	}
 }
 
-// TestBrowserKeepsUnchangedHosts: a host of which there is nothing new stays the same elements, in the order that was
+// TestBrowserKeepsUnchangedHosts: of a host of which there is nothing new all elements stay, in the order that was
 // chosen, too.
 func TestBrowserKeepsUnchangedHosts(t *testing.T) {
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
@@ -165,7 +165,7 @@ func TestBrowserKeepsUnchangedHosts(t *testing.T) {
 			dir := siteDir(t, lab)
 			site := serve(t, dir, boardtest.Now.Add(14*time.Second))
 			b.Do(chromedp.Navigate(site + "index.html" + query))
-			b.Value(`window.lines = [...document.querySelectorAll(".host")]`)
+			b.Value(`window.lines = [...document.querySelectorAll(".host .hl")]`)
 			for generation := 1; generation <= 2; generation++ {
 				rewriteIndex(t, dir, occupied(boardtest.Lab(), 0, 5, generation))
 				renewed(t, b)
@@ -200,7 +200,7 @@ func TestBrowserLeavesASelectionAlone(t *testing.T) {
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
 	b.Do(chromedp.Navigate(site + "index.html?order=load"))
 	b.Value(
-		`(window.line = document.getElementById("boreas"), getSelection().selectAllChildren(line.querySelector("h3")))`)
+		`(window.line = document.querySelector("#boreas .hl"), getSelection().selectAllChildren(line.querySelector("h3")))`)
 	b.Until("the selection", `String(getSelection()).includes("boreas")`)
 	rewriteIndex(t, dir, occupied(boardtest.Lab(), 1, 0, 1))
 	renewed(t, b)
@@ -222,7 +222,7 @@ func TestBrowserSelectsAgain(t *testing.T) {
 	b.Do(chromedp.Navigate(site + "index.html"))
 	b.Value(`document.addEventListener("selectionchange", () => { window.noticed = true; })`)
 	b.Value(
-		`(window.line = document.getElementById("boreas"), window.text = line.querySelector("h3 a").firstChild, getSelection().setBaseAndExtent(text, 5, text, 1))`)
+		`(window.line = document.querySelector("#boreas .hl"), window.text = line.querySelector("h3 a").firstChild, getSelection().setBaseAndExtent(text, 5, text, 1))`)
 	b.Until("the selection", `window.noticed && String(getSelection()) === "orea"`)
 	b.Value(`later = 61000`)
 	rewriteIndex(t, dir, occupied(boardtest.Lab(), 1, 0, 1))
@@ -254,7 +254,7 @@ func TestBrowserStaysWhereItIs(t *testing.T) {
 				`(document.querySelector("h1").remove(), requestAnimationFrame(() => requestAnimationFrame(() => { window.painted = true; })))`)
 			b.Until("a frame", `window.painted`)
 			b.Value(
-				`(window.id = seen.id, window.line = document.getElementById("atlas"), window.before = seen.getBoundingClientRect().top)`)
+				`(window.id = seen.id, window.line = document.querySelector("#atlas .hl"), window.before = seen.getBoundingClientRect().top)`)
 			rewriteIndex(t, dir, occupied(boardtest.Lab(), 0, 5, 1))
 			renewed(t, b)
 			expect(t, b, `[line.isConnected, document.querySelector("h1").offsetHeight > 10].join()`, "false,true")

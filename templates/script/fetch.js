@@ -19,14 +19,14 @@ async function request(address) {
   return response;
 }
 
-const parsePage = (html) => new DOMParser().parseFromString(html, "text/html");
-
-async function fetchPage(address) {
+// fetchPage returns null for a page with the text that says it is known.
+async function fetchPage(address, known) {
   const response = await request(address);
   if (!response.ok) {
     throw new Error(response.statusText);
   }
-  return parsePage(await response.text());
+  const html = await response.text();
+  return known && html.includes(known) ? null : new DOMParser().parseFromString(html, "text/html");
 }
 
 // adopt copies a part of another page, with links that lead where they led there.

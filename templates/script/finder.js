@@ -114,9 +114,8 @@ function applySearch() {
 
   for (const group of findAll(".group")) {
     const matches = findAll(".host", group).some((line) => hostByID.get(line.id).hit);
-    group.hidden = !matches;
-    if (group.tagName === "DETAILS") {
-      group.open = typed ? matches : !foldedGroups.has(nameOf(group));
+    if (group.tagName === "DETAILS" && matches) { // to fold what is hidden anyway takes a layout of its lines
+      group.open = typed || !foldedGroups.has(nameOf(group));
     }
   }
   for (const link of findAll(".counts a")) {
@@ -147,6 +146,9 @@ function paintHosts(list) {
       host.line.hidden = !host.hit;
     }
     signs.forEach(dim);
+  }
+  for (const group of findAll(".group")) {
+    group.hidden = !group.querySelector(".host:not([hidden])");
   }
   placeHosts();
   if (later.length > 0) {

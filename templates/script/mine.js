@@ -9,10 +9,10 @@ function markOwnSigns(person) {
   }
   const name = person.toLowerCase();
   let mine = 0;
+  unmark();
   for (const host of allHosts()) {
     const own = host.signs.map(({ gpus }) => name !== "" && gpus.some((gpu) => isHeldBy(gpu, name)));
     mine += host.gpus.filter((gpu) => name !== "" && isHeldBy(gpu, name)).length;
-    unmarkLine(host.line);
     if (own.includes(true)) {
       drawRings(host.line.querySelector(".gl"), own);
       markName(host.line.querySelector(".us"), name);
@@ -26,8 +26,8 @@ function isHeldBy(gpu, name) {
   return gpu.booker.toLowerCase() === name || (" " + gpu.users.toLowerCase() + " ").includes(" " + name + " ");
 }
 
-function unmarkLine(line) {
-  for (const mark of findAll(".hl :is(.ring, .own)", line)) {
+function unmark() {
+  for (const mark of findAll(".hl :is(.ring, .own)")) {
     const parent = mark.parentNode;
     mark.replaceWith(...mark.childNodes);
     parent.normalize();

@@ -10,10 +10,11 @@ let selectedAt = 0;
 let usedAt = 0; // when somebody typed or clicked
 let composing = false; // characters, as in Chinese
 
-// The lines of hosts, as the server sent them: copies, for scripts change the lines.
+// The parts of the page, as the server sent them: copies, for scripts change them. Some are renewed part by part.
 const delivered = new WeakMap();
-for (const line of findAll(".host")) {
-  delivered.set(line, line.cloneNode(true));
+const divided = ".group,.map,.finder,.status";
+for (const part of findAll(`:is(#_main,${divided}) > :not(${divided})`)) {
+  delivered.set(part, part.cloneNode(true));
 }
 
 document.addEventListener("selectionchange", () => {
@@ -55,7 +56,7 @@ function untilNext() {
 async function refresh() {
   clearTimeout(renewTimer);
   const number = ++requests;
-  const fresh = await fetchPage("").catch(() => null);
+  const fresh = await fetchPage("", `data-built="${root.dataset.built}"`).catch(() => null);
   await new Promise((later) => setTimeout(later)); // to read a large page takes as long as the browser may not paint
   if (number !== requests) {
     return; // the viewer has come back, and it was asked for once more
@@ -110,7 +111,6 @@ function renew(fresh) {
     pageTitle = fresh.title;
     document.title = pageTitle;
     setIcon(fresh.querySelector("link[rel=icon]").getAttribute("href"));
-    replacedHeading = null;
     preparePage();
   });
   showPlace(view);
@@ -171,37 +171,71 @@ function renewPart(old, fresh, selected) {
   if (old?.matches("#_find,#_order")) {
     return old;
   }
-  if (old?.matches(".group,.map,.finder,.status")) {
+  if (old?.matches(divided)) {
     old.className = fresh.className;
     renewParts(old, fresh, selected);
     return old;
   }
-  if (old && (delivered.get(old)?.isEqualNode(fresh) || selected?.intersectsNode(old))) {
+  if (old && (isSame(old, fresh) || selected?.intersectsNode(old) || renewSigns(old, fresh))) {
     return old;
   }
-  const part = document.importNode(fresh, true);
-  if (part.matches(".host")) {
-    delivered.set(part, part.cloneNode(true));
-  }
-  if (old) {
+  let part = document.importNode(fresh, true);
+  if (old && pageKind === "index") {
+    refill(old, part);
+    part = old;
+  } else if (old) {
     replacePart(old, part);
   }
+  delivered.set(part, document.adoptNode(fresh));
   return part;
 }
 
-// replacePart puts a new part in the place of an old one. What was fetched for it goes on, and an
-// open panel, with what somebody types there, which learns of the bookings that there are now.
+const isSame = (old, fresh) => delivered.get(old)?.isEqualNode(fresh);
+
+// renewSigns gives a host its new signs, and reports whether nothing else of it is new. To make all of them anew takes
+// the browser ten times as long.
+function renewSigns(old, fresh) {
+  const [signs, copies, news] = [old, delivered.get(old) ?? fresh, fresh].map((line) => findAll(".gl use", line));
+  news.forEach((sign, i) => {
+    const href = sign.getAttribute("href");
+    if (copies[i]?.getAttribute("href") !== href) {
+      signs[i]?.setAttribute("href", href);
+      copies[i]?.setAttribute("href", href);
+    }
+  });
+  return isSame(old, fresh);
+}
+
+// refill gives an element the attributes and the content of a new one. Where hosts come and go, the browser looks at the
+// styles of all others again, and where they are. What was fetched for a host goes on.
+function refill(old, part) {
+  for (const { name } of delivered.get(old)?.attributes ?? []) {
+    if (!part.hasAttribute(name)) {
+      old.removeAttribute(name);
+    }
+  }
+  for (const { name, value } of part.attributes) {
+    old.setAttribute(name, value);
+  }
+  const rows = old.querySelector(".rows");
+  const kept = fetchedRows.has(old.id) ? rows : part.querySelector(".rows");
+  if (rows && kept && kept !== rows) {
+    replacePart(rows, kept);
+  }
+  [...old.childNodes].filter((node) => node !== kept).forEach((node) => node.remove());
+  old.prepend(...part.childNodes);
+}
+
+// replacePart puts a new part in the place of an old one. An open panel goes on, with what somebody types there, and
+// learns of the bookings that there are now.
 function replacePart(old, part) {
-  const fetched = old.matches(".host") && fetchedRows.get(old.id);
-  if (!fetched && !old.querySelector(".bkp[open]")) {
+  const panels = findAll(".bkp[open]", old);
+  if (panels.length === 0) {
     old.replaceWith(part); // an id that is there twice for a moment is looked for in the whole page the next time
     return;
   }
   old.before(part);
-  if (fetched) {
-    move(part, fetched.rows, null);
-  }
-  for (const panel of findAll(".bkp[open]", old)) {
+  for (const panel of panels) {
     const row = panel.closest(".r").id;
     const place = part.querySelector("#" + CSS.escape(row) + " .bkp");
     if (place) {

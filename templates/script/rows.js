@@ -164,8 +164,9 @@ function prepareHosts() {
   }
   for (const line of findAll(".host")) {
     const toggled = toggledHosts.has(line.id);
-    if (!line.querySelector(".fold")) { // it is new
+    if (!line.querySelector(".fold")) { // there is news of it
       addFoldButton(line);
+      openInPage.delete(line);
       if (isOpen(line)) {
         openInPage.add(line);
         showRows(line, !toggled);

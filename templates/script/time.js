@@ -17,7 +17,6 @@ const awaitsBooking = () => savedAt > 0 && builtAt() < savedAt - clockError();
 
 let pageTitle = document.title;
 let staleness = ""; // "", "late" or "dead"
-let replacedHeading = null; // the heading that says what was free
 let helpShown = false;
 
 // Only these pages say in their heading what is free, which goes out of date.
@@ -103,15 +102,14 @@ function updateStaleness() {
   }
 }
 
-// replaceHeading makes the heading say that it is out of date.
+// replaceHeading makes the heading say that it is out of date; it is not what was delivered any more.
 function replaceHeading() {
   const heading = document.querySelector("h1 .big");
-  if (!headingIsNews || !heading || heading === replacedHeading) {
+  if (!headingIsNews || !delivered.delete(heading?.closest("#_main > *"))) {
     return;
   }
   const parts = [...heading.childNodes].map((node) => node.textContent.trim()).filter(Boolean);
   heading.textContent = fill(words.was, parts.join(" — "));
-  replacedHeading = heading;
 }
 
 // showViewerTimes adds the viewer's own time to each time of the site, where the viewer's
