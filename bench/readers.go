@@ -41,14 +41,14 @@ func readers(url string, hosts int) []*reader {
 	middle := fmt.Sprintf("#gpu%04d", hosts*2/3)
 	return []*reader{
 		{name: "search", url: url, begin: func(r *reader) {
-			r.focus(`document.getElementById("_q")`)
+			r.focus(`document.getElementById("_query")`)
 			r.Value(`document.activeElement.select()`)
 			r.Do(chromedp.KeyEvent(kb.Backspace))
 			r.Do(chromedp.KeyEvent("gpu000" + kb.ArrowLeft + kb.ArrowLeft))
 		}},
 		{name: "panel", url: url, begin: func(r *reader) {
 			r.openRows("#gpu0003")
-			r.Value(`document.querySelector("#gpu0003-2 .bkp").open = true`)
+			r.Value(`document.querySelector("#gpu0003-2 .panel").open = true`)
 			r.Until("the panel's fields", `!!document.querySelector("#gpu0003-2 .wish [name=comment]")`)
 			r.focus(`document.querySelector("#gpu0003-2 .wish [name=comment]")`)
 			r.Value(`document.activeElement.select?.()`) // a panel that was lost may not come back
@@ -59,12 +59,12 @@ func readers(url string, hosts int) []*reader {
 		}},
 		{name: "row", url: url, begin: func(r *reader) {
 			r.openRows(middle)
-			r.focus(fmt.Sprintf(`document.querySelector("%s .bkp summary")`, middle))
+			r.focus(fmt.Sprintf(`document.querySelector("%s .panel summary")`, middle))
 			r.Value(fmt.Sprintf(`hour.line = %q`, middle))
 		}},
 		{name: "hidden", url: url, begin: func(r *reader) {
 			r.openRows("#gpu0004")
-			r.Value(`document.querySelector("#gpu0004-1 .bkp").open = true`)
+			r.Value(`document.querySelector("#gpu0004-1 .panel").open = true`)
 		}},
 		{name: "watcher", url: url, begin: func(r *reader) { r.Value(`hour.alternates = true`) }},
 		{name: "wall", url: url + "kiosk/", begin: func(*reader) {}},
@@ -95,9 +95,9 @@ func (r *reader) held() string { return r.Value("hour.held." + r.name + "()") }
 
 func (r *reader) openRows(line string) {
 	r.Value(
-		fmt.Sprintf(`document.querySelector("%s .rows:not([hidden])") || document.querySelector("%s .us").click()`,
+		fmt.Sprintf(`document.querySelector("%s .rows:not([hidden])") || document.querySelector("%s .users").click()`,
 			line, line))
-	r.Until("the rows of "+line, fmt.Sprintf(`!!document.querySelector("%s .rows .r")`, line))
+	r.Until("the rows of "+line, fmt.Sprintf(`!!document.querySelector("%s .rows .row")`, line))
 }
 
 func (r *reader) focus(element string) {

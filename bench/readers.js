@@ -60,7 +60,7 @@
 
   const at = (selector) => document.querySelector(selector);
   const cursor = () => [document.activeElement.value, document.activeElement.selectionStart].join("|");
-  const isOpen = (line) => at(line)?.matches(".open") && Boolean(at(line + " .rows .r"));
+  const isOpen = (line) => at(line)?.matches(".open") && Boolean(at(line + " .rows .row"));
   const focusPlace = () => {
     const { tagName, className } = document.activeElement;
     return [document.activeElement.closest("[id]")?.id, tagName, className].join(" ");
@@ -76,10 +76,10 @@
       const shown = [...document.querySelectorAll(".host:not([hidden])")].map((line) => line.id);
       return [focusPlace(), cursor(), location.search, shown.join(), isInPlace()].join("; ");
     },
-    panel: () => [isOpen("#gpu0003"), at("#gpu0003-2 .bkp")?.open, focusPlace(), cursor(), isInPlace()].join("; "),
+    panel: () => [isOpen("#gpu0003"), at("#gpu0003-2 .panel")?.open, focusPlace(), cursor(), isInPlace()].join("; "),
     selection: () => [String(getSelection()).trim(), getSelection().anchorNode?.isConnected].join("; "),
     row: () => [isOpen(hour.line), focusPlace(), isInPlace()].join("; "),
-    hidden: () => [isOpen("#gpu0004"), at("#gpu0004-1 .bkp")?.open].join("; "),
+    hidden: () => [isOpen("#gpu0004"), at("#gpu0004-1 .panel")?.open].join("; "),
     watcher: () => "",
     wall: () => "",
   };

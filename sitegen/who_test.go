@@ -465,7 +465,7 @@ func TestEveryFaceNamesTheSameWhereSomebodyHasBooked(t *testing.T) {
 			"the API": strings.Contains(files["api/v1/hosts/"+c.host()+".json"], `"state":"`+string(want)+`","reason"`),
 			"the metrics": strings.Contains(files["metrics.txt"],
 				`gpuboard_gpu_state{host="`+c.host()+`",gpu="0",state="`+string(want)+`"} 1`),
-			"the host's page": strings.Contains(files["hosts/"+c.host()+"/index.html"], `class="r `+string(want)),
+			"the host's page": strings.Contains(files["hosts/"+c.host()+"/index.html"], `class="row `+string(want)),
 			"status":          strings.Contains(status.String(), "| "+string(want)+" "),
 			"nvgpu's shape":   strings.Contains(agent, `"is_available":false`),
 		} {
@@ -481,7 +481,7 @@ func TestEveryFaceNamesTheSameWhereSomebodyHasBooked(t *testing.T) {
 	}
 	for name, held := range map[string]int{"lea": len(cases) - 1, "second": 1, "admin": 0} {
 		page := files["users/"+name+"/index.html"]
-		if rows := strings.Count(page, `<th scope="row" class="i wide">`); page == "" || rows != held {
+		if rows := strings.Count(page, `<th scope="row" class="gpu-index wide">`); page == "" || rows != held {
 			t.Errorf("the page of %s has %d GPUs, want %d", name, rows, held)
 		}
 	}

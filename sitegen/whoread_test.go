@@ -46,7 +46,7 @@ func whoFiles(t *testing.T, b *board.Board) map[string]string {
 // whoOnPage returns who is on the first GPU of a host's page.
 func whoOnPage(t *testing.T, content string) string {
 	t.Helper()
-	m := regexp.MustCompile(`(?s)<td class="w[^"]*">(.*?)</td>`).FindStringSubmatch(content)
+	m := regexp.MustCompile(`(?s)<td class="gpu-user[^"]*">(.*?)</td>`).FindStringSubmatch(content)
 	if m == nil {
 		t.Fatal("no row has who is on it")
 	}
@@ -56,7 +56,7 @@ func whoOnPage(t *testing.T, content string) string {
 
 // whoNamed returns the first person or unknown user that is named.
 func whoNamed(content string) string {
-	named := regexp.MustCompile(`(?s)<(?:b|a)[^>]*class="p"[^>]*>(.*?)</(?:b|a)>`).FindStringSubmatch(content)
+	named := regexp.MustCompile(`(?s)<(?:b|a)[^>]*class="name"[^>]*>(.*?)</(?:b|a)>`).FindStringSubmatch(content)
 	if named == nil {
 		return ""
 	}
@@ -68,7 +68,7 @@ func whoLines(t *testing.T, content string) (lines, search map[string]string) {
 	t.Helper()
 	lines, search = map[string]string{}, map[string]string{}
 	for _, m := range regexp.MustCompile(
-		`(?s)<li id="([^"]*)"[^>]*class="host.*?<span class="us">([^<]*)<`,
+		`(?s)<li id="([^"]*)"[^>]*class="host.*?<span class="users">([^<]*)<`,
 	).FindAllStringSubmatch(content, -1) {
 		lines[m[1]] = html.UnescapeString(strings.TrimSpace(m[2]))
 	}

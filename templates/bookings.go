@@ -84,7 +84,7 @@ type Bar struct {
 	Y, H    int
 	TextX   string // where the name begins within the bar, in per cent
 	Beside  bool   // the name is behind the bar
-	Fits    string // the class of a name that needs a wide screen; "no" if it has no room at all
+	Fits    string // the class of a name that needs a wide screen; "no-room" if it has no room at all
 	Name    string
 	Comment string // a space for one that has no room, "" for none
 	Title   string

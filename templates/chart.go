@@ -102,9 +102,9 @@ type HostHistoryPage struct {
 // className is the classes of the picture.
 func (c Chart) className() string {
 	if c.Class == "" {
-		return "ch"
+		return "chart"
 	}
-	return "ch " + c.Class
+	return "chart " + c.Class
 }
 
 // A Stack is how many GPUs were in use over time, by person.

@@ -70,7 +70,7 @@ type Due struct {
 // A Segment is a part of a bar that is 100 units long.
 type Segment struct {
 	X, W  string
-	Shade string // a, b, c in turn; "x" for what nobody is known to hold
+	Shade string // share1, share2, share3 in turn; "unowned" for what nobody is known to hold
 }
 
 // orDash is a value, or a dash for one that is not known.

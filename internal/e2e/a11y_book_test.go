@@ -82,9 +82,9 @@ func TestBookingHasNoBarriers(t *testing.T) {
 					b.Do(chromedp.Evaluate[chromedp.Void](axe))
 					within := "html"
 					if page == "index.html" {
-						within = ".bkp[open]" // an open panel covers parts of the rows below
+						within = ".panel[open]" // an open panel covers parts of the rows below
 						open, err := chromedp.Run(b.Ctx, chromedp.Evaluate[bool](`new Promise(done => {
-							const p = document.querySelector(".bkp");
+							const p = document.querySelector(".panel");
 							p.addEventListener("toggle", () => setTimeout(() => done(!!p.querySelector(".wish"))));
 							p.open = true;
 						})`, chromedp.EvalAwaitPromise))

@@ -105,8 +105,8 @@ func forced(t *testing.T, b *browser.Browser) {
 			return s.color === s.backgroundColor || s.fill === s.backgroundColor && e.namespaceURI.endsWith("svg");
 		})`,
 		"has no outline": all +
-			`.filter(e => e.matches(".chip,.b,.me,.share,button,.badge.bad")).filter(e => getComputedStyle(e).borderTopStyle === "none" && !e.closest(".tools") && !e.matches(".fold,th button"))`,
-		"is not drawn": all + `.filter(e => e.matches(".b rect,.me rect,.sp path,.val,.hb rect")).filter(e => {
+			`.filter(e => e.matches(".chip,.memory-bar,.meter,.share,button,.badge.bad")).filter(e => getComputedStyle(e).borderTopStyle === "none" && !e.closest(".tools") && !e.matches(".fold,th button"))`,
+		"is not drawn": all + `.filter(e => e.matches(".memory-bar rect,.meter rect,.sp path,.area,.hours-bar rect")).filter(e => {
 			const paper = document.createElement("i");
 			paper.style.color = "Canvas";
 			e.ownerDocument.body.append(paper);

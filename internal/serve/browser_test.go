@@ -151,21 +151,21 @@ func TestBrowserBooks(t *testing.T) {
 	l := newLab(t)
 	// On the board: the panel composes, and finds out that there is a form.
 	l.page.Open(l.url + "/")
-	free := browser.Eval[string](l.page, `document.querySelector(".r.free").id`)
+	free := browser.Eval[string](l.page, `document.querySelector(".row.free").id`)
 	host, gpu := free[:strings.LastIndex(free, "-")], free[strings.LastIndex(free, "-")+1:]
 	row := "#" + free
-	l.click(row + " .bkp summary")
-	l.until("the offer of the form", fmt.Sprintf(`document.querySelector("%s .bkp > p").textContent === "book it here"`, row))
+	l.click(row + " .panel summary")
+	l.until("the offer of the form", fmt.Sprintf(`document.querySelector("%s .panel > p").textContent === "book it here"`, row))
 	l.fill(row+" .wish input[name=name]", "eva")
 	l.fill(row+" .wish input[name=until]", "2d 6h")
-	if got, want := browser.Eval[string](l.page, fmt.Sprintf(`document.querySelector("%s .bkp code").textContent`, row)), "gpuboard book "+host+":"+gpu+" --until '2d 6h' --name eva"; got != want {
+	if got, want := browser.Eval[string](l.page, fmt.Sprintf(`document.querySelector("%s .panel code").textContent`, row)), "gpuboard book "+host+":"+gpu+" --until '2d 6h' --name eva"; got != want {
 		t.Errorf("the command is %q, want %q", got, want)
 	}
 	l.until("the times", fmt.Sprintf(`/^\w+ \d+ \w+ \d\d:\d\d – .* UTC$/.test(document.querySelector("%s .wish + .says").textContent)`, row))
 	l.fill(row+" .wish input[name=comment]", "from the panel")
 	// Her browser asks for the password; a test writes it into the address. What was
 	// typed stands in the form.
-	href := browser.Eval[string](l.page, fmt.Sprintf(`document.querySelector("%s .bkp a").href`, row))
+	href := browser.Eval[string](l.page, fmt.Sprintf(`document.querySelector("%s .panel a").href`, row))
 	if want := l.url + "/book/index.html?at=" + host + "%3A" + gpu + "&name=eva&until=2d+6h&comment=from+the+panel"; href != want {
 		t.Fatalf("the link leads to %q, want %q", href, want)
 	}
@@ -201,14 +201,14 @@ func TestBrowserBooks(t *testing.T) {
 		t.Errorf("before the next generation the GPU is %q", state)
 	}
 	l.generate()
-	l.until("the booking on the board", fmt.Sprintf(`document.querySelector("%s .k").textContent.includes("eva")`, row))
+	l.until("the booking on the board", fmt.Sprintf(`document.querySelector("%s .gpu-booking").textContent.includes("eva")`, row))
 	l.until("the word going away", `document.getElementById("_state").textContent === ""`)
 	if title := browser.Eval[string](l.page, `document.title`); title == "owned" {
 		t.Error("a comment ran")
 	}
 
 	// Another person is told who has it, by the panel and by the form.
-	l.click(row + " .bkp summary")
+	l.click(row + " .panel summary")
 	l.until("the panel", fmt.Sprintf(`!!document.querySelector("%s .wish")`, row))
 	l.fill(row+" .wish input[name=name]", "mira")
 	if search := browser.Eval[string](l.page, `location.search`); search != "" {
@@ -248,7 +248,7 @@ func TestBrowserBooks(t *testing.T) {
 	}
 	l.generate()
 	l.page.Open(l.url + "/")
-	if k := l.page.Text(row + " .k"); strings.Contains(k, "eva") {
+	if k := l.page.Text(row + " .gpu-booking"); strings.Contains(k, "eva") {
 		t.Errorf("released, and the row says %q", k)
 	}
 
@@ -292,14 +292,14 @@ func TestBrowserPanelFromDisk(t *testing.T) {
 	for _, page := range []string{"index.html", "hosts/" + l.hosts[0].Name + "/index.html"} {
 		panel := func(gpu, name, end, comment string) (due, command string) {
 			l.page.Open("file://" + l.path("site/"+page))
-			l.click(row + gpu + " .bkp summary")
+			l.click(row + gpu + " .panel summary")
 			l.until("the panel", fmt.Sprintf(`!!document.querySelector("%s .wish")`, row+gpu))
 			for i, text := range []string{name, end, comment} {
 				if text != "" {
 					l.fill(fmt.Sprintf("%s .wish input[name=%s]", row+gpu, []string{"name", "until", "comment"}[i]), text)
 				}
 			}
-			return l.page.Text(row + gpu + " .due"), l.page.Text(row + gpu + " .bkp code")
+			return l.page.Text(row + gpu + " .due"), l.page.Text(row + gpu + " .panel code")
 		}
 		// All bookings of others, in the viewer's own time.
 		ends := browser.Eval[string](l.page, fmt.Sprintf(`new Date(%d).toLocaleTimeString("en", {hour: "2-digit", minute: "2-digit", hour12: false})`, until.UnixMilli()))
@@ -316,7 +316,7 @@ func TestBrowserPanelFromDisk(t *testing.T) {
 		}
 		// On a page that is older than the end of a booking.
 		panel("1", "eva", "", "")
-		browser.Eval[bool](l.page, fmt.Sprintf(`(document.querySelector("%s .bkp i").dataset.u = "2020-01-01T00:00:00Z", true)`, row+"1"))
+		browser.Eval[bool](l.page, fmt.Sprintf(`(document.querySelector("%s .panel i").dataset.until = "2020-01-01T00:00:00Z", true)`, row+"1"))
 		l.fill(row+"1 .wish input[name=until]", "2h")
 		if due := l.page.Text(row + "1 .due"); due != "No other booking." {
 			t.Errorf("%s: a booking that is over is listed: %q", page, due)
@@ -336,11 +336,11 @@ func TestBrowserPanelFromDisk(t *testing.T) {
 			t.Errorf("%s: the labels name the zones %s", page, zones)
 		}
 		// The entry to paste has a time of its own, so it goes where another one was typed.
-		if shown := l.page.Value(fmt.Sprintf(`document.querySelectorAll("%s0 .bkp p:not([hidden]) > .line > code").length`, row)); shown != "1" {
+		if shown := l.page.Value(fmt.Sprintf(`document.querySelectorAll("%s0 .panel p:not([hidden]) > .line > code").length`, row)); shown != "1" {
 			t.Errorf("%s: %s lines to copy", page, shown)
 		}
 		// Nothing of it is lost on the way to the page that books several.
-		href, err := url.Parse(browser.Eval[string](l.page, fmt.Sprintf(`document.querySelector("%s .bkp a").href`, row+"0")))
+		href, err := url.Parse(browser.Eval[string](l.page, fmt.Sprintf(`document.querySelector("%s .panel a").href`, row+"0")))
 		if err != nil || href.Path != l.path("site/book/index.html") {
 			t.Fatalf("%s: the link leads to %v, %v", page, href, err)
 		}
@@ -403,7 +403,7 @@ func TestBrowserAnswersTimes(t *testing.T) {
 	l.until("its times", `/ 18:00/.test(document.querySelector(".offer time").textContent)`)
 
 	l.page.Open(l.url + "/")
-	panel := "#" + l.hosts[1].Name + "-0 .bkp"
+	panel := "#" + l.hosts[1].Name + "-0 .panel"
 	l.click(panel + " summary")
 	l.until("the offer of the form", fmt.Sprintf(`document.querySelector("%s .go")?.textContent === "book it here"`, panel))
 	l.fill(panel+" [name=until]", "2030-05-02 18:00")
@@ -423,13 +423,13 @@ func TestBrowserRenewalKeepsWhatIsTyped(t *testing.T) {
 	l.page.Open(l.url + "/")
 	l.until("the next second", `Math.floor(Date.now() / 1000) > Date.parse(document.documentElement.dataset.built) / 1000`)
 	l.page.Open(l.url + "/?saved=1") // renewed every two seconds, until there is news
-	l.click(row + " .bkp summary")
+	l.click(row + " .panel summary")
 	l.until("the panel", fmt.Sprintf(`!!document.querySelector("%s .wish")`, row))
 	l.fill(row+" .wish input[name=comment]", "half a sen")
 	browser.Eval[bool](l.page, `(document.querySelector("h1").dataset.old = "1", true)`)
 	l.generate()
 	l.until("the renewal", `!document.querySelector("h1").dataset.old`)
-	l.until("the panel with what was typed", fmt.Sprintf(`document.querySelector("%s .bkp").open && document.querySelector("%s .wish input[name=comment]")?.value === "half a sen"`, row, row))
+	l.until("the panel with what was typed", fmt.Sprintf(`document.querySelector("%s .panel").open && document.querySelector("%s .wish input[name=comment]")?.value === "half a sen"`, row, row))
 }
 
 // TestBrowserBooksSeveral goes from the front page to two GPUs that are booked, in at
@@ -474,7 +474,7 @@ func TestBrowserExtendsFromTheRow(t *testing.T) {
 	l.generate()
 	l.page.Open(strings.Replace(l.url, "http://", "http://eva:secret@", 1) + "/book/") // her browser keeps the password
 	row := "#" + l.hosts[0].Name + "-0"
-	panel := row + " .bkp"
+	panel := row + " .panel"
 	l.page.Open(l.url + "/")
 	l.click(panel + " summary")
 	l.until("her booking", fmt.Sprintf(`document.querySelectorAll("%s .standing form").length === 1`, panel))

@@ -56,7 +56,7 @@ func (f *flow) standing() (all []booking.Booking) {
 // free are the ids of the rows whose GPU is free, and their places.
 func (f *flow) free() (rows, places []string) {
 	f.t.Helper()
-	rows = browser.Eval[[]string](f.page, `[...document.querySelectorAll(".r.free:not(.slice)")].map(r => r.id)`)
+	rows = browser.Eval[[]string](f.page, `[...document.querySelectorAll(".row.free:not(.slice)")].map(r => r.id)`)
 	for _, row := range rows {
 		i := strings.LastIndex(row, "-")
 		places = append(places, row[:i]+":"+row[i+1:])
@@ -112,15 +112,15 @@ func TestFlowsOfOnesOwnBooking(t *testing.T) {
 		t.Errorf("the link to hers leads to %q", href)
 	}
 	if marked := browser.Eval[string](f.page,
-		`[...document.querySelectorAll(".r.mine")].map(r => r.id).join()`); marked != row {
+		`[...document.querySelectorAll(".row.mine")].map(r => r.id).join()`); marked != row {
 		t.Errorf("marked as hers is %q, want %s", marked, row)
 	}
-	const ringed = `[...document.querySelectorAll(".r .chip .g")].filter(g => getComputedStyle(g).outlineStyle !== "none").length`
+	const ringed = `[...document.querySelectorAll(".row .chip .sign")].filter(g => getComputedStyle(g).outlineStyle !== "none").length`
 	if rings := browser.Eval[int](f.page, ringed); rings != 1 {
 		t.Errorf("%d rings round signs", rings)
 	}
 
-	f.click("#" + row + " .bkp > summary")
+	f.click("#" + row + " .panel > summary")
 	f.click("#" + row + " .standing [value=extend]")
 	f.says(row, "booked by you until ")
 	f.took(2, "extending")
@@ -139,7 +139,7 @@ func TestFlowsOfOnesOwnBooking(t *testing.T) {
 		t.Errorf("released, and there is %+v", all)
 	}
 	f.generate() // and the page still offers to undo it
-	f.until("the news", fmt.Sprintf(`!!document.querySelector("#%s.free .k:not(.ahead) .done")`, row))
+	f.until("the news", fmt.Sprintf(`!!document.querySelector("#%s.free .gpu-booking:not(.ahead) .done")`, row))
 	f.click("#" + row + " .done button")
 	f.says(row, "booked by you until ")
 	f.took(2, "releasing, and undoing it")
@@ -177,10 +177,10 @@ func TestFlowsOfBooking(t *testing.T) {
 	}
 
 	last := rows[len(rows)-1] // booked by sam in a while
-	f.click("#" + last + " .bkp > summary")
+	f.click("#" + last + " .panel > summary")
 	f.until("the button first",
 		fmt.Sprintf(
-			`document.querySelector("#%s .bkp > p").className === "go" && !document.querySelector("#%s .by").open`,
+			`document.querySelector("#%s .panel > p").className === "go" && !document.querySelector("#%s .by-command").open`,
 			last, last))
 	f.until("its end",
 		fmt.Sprintf(
@@ -206,7 +206,7 @@ func TestFlowsOfBooking(t *testing.T) {
 
 	f.page.Open(f.url + "/")
 	f.click(fmt.Sprintf(`.supply a[href="#%s"]`, rows[0]))
-	f.click("#" + rows[0] + " .bkp > summary")
+	f.click("#" + rows[0] + " .panel > summary")
 	f.click("#" + rows[0] + " .go button")
 	f.says(rows[0], "booked by you until ")
 	f.took(3, "booking the next free one")
@@ -220,7 +220,7 @@ func TestFlowOfTheLoser(t *testing.T) {
 	f := newFlow(t)
 	rows, places := f.free()
 	entry, _ := entryOf("mira", 600)
-	f.click("#" + rows[0] + " .bkp > summary")
+	f.click("#" + rows[0] + " .panel > summary")
 	f.until("the button", fmt.Sprintf(`!!document.querySelector("#%s .go button")`, rows[0]))
 	f.write("data/comments.json", entries(map[string]string{places[0]: entry}))
 	f.click("#" + rows[0] + " .go button")
@@ -243,7 +243,7 @@ func TestFlowOfTheLoser(t *testing.T) {
 // clicks and fields.
 func TestFlowsOfTheFinder(t *testing.T) {
 	f := newFlow(t)
-	f.fill("#_q", "free 6h")
+	f.fill("#_query", "free 6h")
 	f.until("what is found", `/^[1-9]/.test(document.getElementById("_found").textContent)`)
 	f.took(1, "finding one that is free for six hours")
 

@@ -145,7 +145,7 @@ func TestReleasedTogether(t *testing.T) {
 func TestBrowserUndoesARelease(t *testing.T) {
 	l := newLab(t)
 	l.page.Open(l.url + "/")
-	row := browser.Eval[string](l.page, `document.querySelector(".r.free").id`)
+	row := browser.Eval[string](l.page, `document.querySelector(".row.free").id`)
 	host, gpu := row[:strings.LastIndex(row, "-")], row[strings.LastIndex(row, "-")+1:]
 	until := time.Now().UTC().Add(5 * time.Hour).Truncate(time.Minute)
 	l.write("data/comments.json",
@@ -184,10 +184,10 @@ func TestBrowserUndoesARelease(t *testing.T) {
 	// Her row says that she can extend it before anything was opened, though she never typed her
 	// name: the form knows it.
 	l.page.Open(l.url + "/")
-	panel := "#" + row + " .bkp"
+	panel := "#" + row + " .panel"
 	l.until("the word in her row", fmt.Sprintf(`document.querySelector("%s summary").textContent === "extend"`, panel))
 	if others := browser.Eval[int](l.page,
-		`[...document.querySelectorAll(".bkp summary")].filter(s => s.textContent === "extend").length`); others != 1 {
+		`[...document.querySelectorAll(".panel summary")].filter(s => s.textContent === "extend").length`); others != 1 {
 		t.Errorf("%d rows offer her to extend", others)
 	}
 	l.page.Scripts(false)

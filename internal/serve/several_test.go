@@ -274,7 +274,7 @@ func TestOverRunning(t *testing.T) {
 	for _, at := range []string{"atlas:2", "atlas", "ceres:1"} {
 		c := newFleet(t)
 		page := c.open("eva", "/book/?at="+at).Body.String()
-		named := `atlas:2: <b class="p">kai</b> train.py since <time datetime="2026-11-19T08:30:00Z">Thu 08:30</time> · 40.0 GiB`
+		named := `atlas:2: <b class="name">kai</b> train.py since <time datetime="2026-11-19T08:30:00Z">Thu 08:30</time> · 40.0 GiB`
 		if at == "ceres:1" {
 			named = "ceres:1: not known whether it is in use"
 		}

@@ -40,20 +40,20 @@ func (s span) end(b *board.Booking) time.Time {
 }
 
 // fits is the class of a text that needs so many pixels of a part of the picture: "" if it fits on every screen,
-// "m" or "w" if it does on wider ones, noRoom if on none.
+// "needs-medium" or "needs-wide" if it does on wider ones, noRoom if on none.
 func (s span) fits(pixels, part float64) string {
 	switch {
 	case pixels <= part*s.phone:
 		return ""
 	case pixels <= part*s.narrow:
-		return "m"
+		return "needs-medium"
 	case pixels <= part*s.wide:
-		return "w"
+		return "needs-wide"
 	}
 	return noRoom
 }
 
-const noRoom = "no"
+const noRoom = "no-room"
 
 // textWidth is about how many pixels a text of 12 pixels takes.
 func textWidth(text string) float64 { return 7 * float64(render.TextWidth(text)) }
@@ -137,7 +137,7 @@ func (s span) label(b *bar, next float64) {
 func (v *view) barClass(b *board.Booking) string {
 	switch b.Kind {
 	case "maintenance":
-		return "mnt"
+		return "under-maintenance"
 	case unbooked:
 		return v.colorOf(b.Name) + " run"
 	}

@@ -302,7 +302,7 @@ func (w *week) hasBookings(h *board.Host) bool {
 
 // host is the band of a host, with the lines of its GPUs below it where it has bookings.
 func (w *week) host(h *board.Host, silent bool) templates.WeekHost {
-	out := templates.WeekHost{ID: "_w" + h.Name, Title: title(h), Href: hostHref("../", h.Name), Open: w.rowed}
+	out := templates.WeekHost{ID: "_week-" + h.Name, Title: title(h), Href: hostHref("../", h.Name), Open: w.rowed}
 	switch {
 	case silent:
 		out.Silent = w.words.T("bookings.never")
@@ -379,7 +379,9 @@ func (w *week) band(h *board.Host) (band []templates.WeekPart) {
 		}
 		out := templates.WeekPart{
 			X: percent(begin), TextX: percent(text), Free: p.free.String(),
-			Class: fmt.Sprint("f", (8*(p.free.gpus+p.free.slices)+all.gpus+all.slices-1)/max(1, all.gpus+all.slices)),
+			Class: fmt.Sprint(
+				"free", (8*(p.free.gpus+p.free.slices)+all.gpus+all.slices-1)/max(1, all.gpus+all.slices),
+			),
 		}
 		if !named {
 			out.Of = w.words.Count(p.free.gpus+p.free.slices, "bookings.of", all)

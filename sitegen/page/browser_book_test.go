@@ -147,9 +147,9 @@ func TestFreeSpaceBeginsABooking(t *testing.T) {
 		place string
 		hours int // after midnight
 	}{
-		{"#_wb1 .ln", 1, 0.5, "b1:1", 84},
-		{"#_wb1 .ln", 3, 0.5, "", 0}, // lost
-		{"#_wb1 .band", 0, 0.5, "b1:0", 84},
+		{"#_week-b1 .lines", 1, 0.5, "b1:1", 84},
+		{"#_week-b1 .lines", 3, 0.5, "", 0}, // lost
+		{"#_week-b1 .band", 0, 0.5, "b1:0", 84},
 		{"#_wa1 .band", 0, 0.99, "a1:0", 166},
 	} {
 		tab.Open(site + "bookings/index.html")
@@ -171,7 +171,7 @@ func TestFreeSpaceBeginsABooking(t *testing.T) {
 		}
 	}
 	page := string(fileAt(pages(t, in), "bookings/index.html"))
-	if want := `<a class="band" href="../book/index.html?at=b1%3A0"><span class="vh">Book b1 0</span>`; !strings.Contains(page, want) {
+	if want := `<a class="band" href="../book/index.html?at=b1%3A0"><span class="visually-hidden">Book b1 0</span>`; !strings.Contains(page, want) {
 		t.Errorf("the page lacks %s", want)
 	}
 }
@@ -308,7 +308,7 @@ func TestBrowserPanelsEndWhereTheNextBookingBegins(t *testing.T) {
 	tab := browser.Start(t, 1200, 900)
 	browser.Call(tab, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "UTC"})
 	for gpu, want := range []time.Time{{}, next.Truncate(time.Minute)} {
-		panel := fmt.Sprintf("#a1-%d .bkp", gpu)
+		panel := fmt.Sprintf("#a1-%d .panel", gpu)
 		read := func() {
 			t.Helper()
 			command := strings.ReplaceAll(
@@ -340,12 +340,12 @@ func TestBrowserPanelsEndWhereTheNextBookingBegins(t *testing.T) {
 	}
 	// What somebody types counts for all panels.
 	browser.Eval[bool](tab,
-		`(i => { i.value = "3d"; return i.dispatchEvent(new Event("input")); })(document.querySelector("#a1-1 .bkp [name=until]"))`)
-	if command := tab.Text("#a1-1 .bkp code"); !strings.Contains(command, " --until 3d ") {
+		`(i => { i.value = "3d"; return i.dispatchEvent(new Event("input")); })(document.querySelector("#a1-1 .panel [name=until]"))`)
+	if command := tab.Text("#a1-1 .panel code"); !strings.Contains(command, " --until 3d ") {
 		t.Errorf("with 3 d the command is %q", command)
 	}
-	tab.Do(chromedp.Click("#b1-0 .bkp summary"))
-	tab.Until("what was typed", `document.querySelector("#b1-0 .bkp [name=until]")?.value === "3d"`)
+	tab.Do(chromedp.Click("#b1-0 .panel summary"))
+	tab.Until("what was typed", `document.querySelector("#b1-0 .panel [name=until]")?.value === "3d"`)
 }
 
 // TestBrowserKeepsWhoTheViewerIs: without a booking form, somebody says once who they are; their GPUs are then counted
@@ -362,15 +362,15 @@ func TestBrowserKeepsWhoTheViewerIs(t *testing.T) {
 	for range 2 {
 		tab.Until("how many are hers", `document.querySelector("#_mine a")?.textContent === "Yours: 1 GPU"`)
 		got := tab.Value(`[document.querySelector("#_mine a").search, document.querySelector("#_mine button").textContent,
-			document.querySelectorAll(".gl .ring").length, document.querySelector(".r.mine th").textContent.trim()]`)
+			document.querySelectorAll(".signs .ring").length, document.querySelector(".row.mine th").textContent.trim()]`)
 		if got != "?q=Mira,I am Mira,0,1" {
 			t.Errorf("the head and the marks are %s", got)
 		}
 		tab.Open(site + "index.html")
 	}
-	tab.Do(chromedp.Click("#b1-1 .bkp summary"))
+	tab.Do(chromedp.Click("#b1-1 .panel summary"))
 	tab.Until("the command that extends her booking",
-		`document.querySelector("#b1-1 .bkp code").textContent === "gpuboard extend b1:1 --for 1d --name Mira"`)
+		`document.querySelector("#b1-1 .panel code").textContent === "gpuboard extend b1:1 --for 1d --name Mira"`)
 }
 
 // manyBookings are bookings of a fleet that go on on several pages: those of day 0 are
@@ -407,8 +407,8 @@ func TestBrowserSearchesBookings(t *testing.T) {
 	site := serve(t, dir, boardtest.Now.Add(14*time.Second))
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
 	const (
-		rows  = `[...document.querySelectorAll(".bookings tbody tr:not(.wk)")].filter(r => r.offsetParent !== null).length`
-		lanes = `[...document.querySelectorAll(".wh")].filter(r => r.offsetParent !== null).length`
+		rows  = `[...document.querySelectorAll(".bookings tbody tr:not(.week-head)")].filter(r => r.offsetParent !== null).length`
+		lanes = `[...document.querySelectorAll(".week-host")].filter(r => r.offsetParent !== null).length`
 		found = `document.getElementById("_found").textContent`
 		typed = `(s => { s.value = %q; s.dispatchEvent(new Event("input")); })(document.querySelector("[type=search]"))`
 	)
@@ -420,7 +420,7 @@ func TestBrowserSearchesBookings(t *testing.T) {
 	waitFor(t, b, found, "3 of 2000 bookings match") // with those of the other pages
 	expect(t, b, rows, "3")
 	expect(t, b,
-		`[...document.querySelectorAll(".bookings tbody tr:not(.wk):not([hidden]) th a")].every(a => a.href.endsWith("/any/where/hosts/gpu007/index.html"))`, "true")
+		`[...document.querySelectorAll(".bookings tbody tr:not(.week-head):not([hidden]) th a")].every(a => a.href.endsWith("/any/where/hosts/gpu007/index.html"))`, "true")
 	expect(t, b, lanes, "1")
 	expect(t, b, `location.search`, "?q=gpu007+user07")
 	b.Value(fmt.Sprintf(typed, "RUN 19-99"))
@@ -453,7 +453,7 @@ func TestBookingsOfAThousandHosts(t *testing.T) {
 		if n := zipped(t, f.Content); len(f.Content) > most || n > 100<<10 {
 			t.Errorf("%s is %d bytes, %d gzipped", f.Path, len(f.Content), n)
 		}
-		rows += strings.Count(string(f.Content), `<td class="cm">`)
+		rows += strings.Count(string(f.Content), `<td class="comment">`)
 	}
 	if rows != len(in.Board.Bookings) {
 		t.Errorf("%d of %d bookings are listed", rows, len(in.Board.Bookings))

@@ -34,8 +34,8 @@ func TestBrowserShowsTheFleetInOneWindow(t *testing.T) {
 		}
 		if hosts == 40 {
 			b.Do(chromedp.EmulateViewport(1920, 1080))
-			expect(t, b, inView(".host .hl"), "40")
-			expect(t, b, inView(".host .gl use"), "320")
+			expect(t, b, inView(".host .host-line"), "40")
+			expect(t, b, inView(".host .signs use"), "320")
 		}
 	}
 	b.Quiet("file://")
@@ -48,7 +48,7 @@ func TestBrowserRowsAreDense(t *testing.T) {
 	b := openBrowser(t, boardtest.Now)
 	b.Do(chromedp.EmulateViewport(1920, 1080), chromedp.Navigate(site+"index.html"))
 	count := func() int {
-		n, err := strconv.Atoi(b.Value(inView("tr.r:has(.s .chip):has(.m .v):has(.u .v)")))
+		n, err := strconv.Atoi(b.Value(inView("tr.row:has(.gpu-state .chip):has(.gpu-memory .value):has(.gpu-load .value)")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,9 +57,9 @@ func TestBrowserRowsAreDense(t *testing.T) {
 	if n := count(); n < 45 {
 		t.Errorf("%d rows are in view", n)
 	}
-	expect(t, b, inView("tr.r .w .p")+` > 20`, "true")
-	expect(t, b, inView("tr.r .k .p")+` > 10`, "true")
-	const tall = `[...document.querySelectorAll("tr.r")].filter(r => r.getBoundingClientRect().height > 31).length`
+	expect(t, b, inView("tr.row .gpu-user .name")+` > 20`, "true")
+	expect(t, b, inView("tr.row .gpu-booking .name")+` > 10`, "true")
+	const tall = `[...document.querySelectorAll("tr.row")].filter(r => r.getBoundingClientRect().height > 31).length`
 	b.Do(chromedp.EmulateViewport(1240, 900))
 	expect(t, b, tall, "0")
 	dense := count()
@@ -81,23 +81,23 @@ func TestBrowserOrdersHostsAndRows(t *testing.T) {
 	b := openBrowser(t, boardtest.Now)
 	const (
 		first = `document.querySelector(".map .host").id`
-		frees = `[...document.querySelectorAll(".map")].every(m => { const n = [...m.querySelectorAll(".hl .fr")].map(e => parseInt(e.textContent) || 0); return n.every((x, i) => !i || x <= n[i - 1]); })`
-		rows  = `[...document.querySelectorAll("#ceres .r")].map(r => r.id).join(" ")`
-		loads = `[...document.querySelectorAll("#atlas .r .u .v")].map(e => parseInt(e.textContent)).every((x, i, all) => !i || x <= all[i - 1])`
+		frees = `[...document.querySelectorAll(".map")].every(m => { const n = [...m.querySelectorAll(".host-line .free-count")].map(e => parseInt(e.textContent) || 0); return n.every((x, i) => !i || x <= n[i - 1]); })`
+		rows  = `[...document.querySelectorAll("#ceres .row")].map(r => r.id).join(" ")`
+		loads = `[...document.querySelectorAll("#atlas .row .gpu-load .value")].map(e => parseInt(e.textContent)).every((x, i, all) => !i || x <= all[i - 1])`
 	)
 	b.Do(chromedp.Navigate(site + "index.html"))
 	listedRows := b.Value(rows)
-	b.Value(`document.querySelector("#atlas th.u button").click()`)
+	b.Value(`document.querySelector("#atlas th.gpu-load button").click()`)
 	expect(t, b, loads, "true")
-	expect(t, b, `document.querySelector("#ceres th.u").getAttribute("aria-sort")`, "descending")
-	expect(t, b, `location.search`, "?rows=-u")
-	b.Do(chromedp.Navigate(site + "index.html?rows=-u"))
+	expect(t, b, `document.querySelector("#ceres th.gpu-load").getAttribute("aria-sort")`, "descending")
+	expect(t, b, `location.search`, "?rows=-gpu-load")
+	b.Do(chromedp.Navigate(site + "index.html?rows=-gpu-load"))
 	expect(t, b, loads, "true")
 	// Slices stay below their GPU.
 	expect(t, b,
 		`[...document.querySelectorAll("#ceres .slice")].every(r => r.previousElementSibling.id === r.dataset.of || r.previousElementSibling.dataset.of === r.dataset.of)`, "true")
 	b.Value(
-		`document.querySelector("#atlas th.i button").click(), document.querySelector("#atlas th.i button").click()`)
+		`document.querySelector("#atlas th.gpu-index button").click(), document.querySelector("#atlas th.gpu-index button").click()`)
 	expect(t, b, rows, listedRows)
 	b.Quiet(site)
 
@@ -127,7 +127,7 @@ func TestBrowserFoldsGroups(t *testing.T) {
 	expect(t, b, open, "false,true")
 	search := func(words string) {
 		b.Value(
-			fmt.Sprintf(`(s => { s.value = %q; s.dispatchEvent(new Event("input")); })(document.getElementById("_q"))`,
+			fmt.Sprintf(`(s => { s.value = %q; s.dispatchEvent(new Event("input")); })(document.getElementById("_query"))`,
 				words))
 	}
 	search("gpu003")
@@ -149,9 +149,9 @@ func TestBrowserFetchesRowsWithNews(t *testing.T) {
 	dir := siteDir(t, in)
 	site := serve(t, dir, boardtest.Now)
 	b := openBrowser(t, boardtest.Now)
-	const rows = `document.querySelectorAll("#gpu005 .r").length`
+	const rows = `document.querySelectorAll("#gpu005 .row").length`
 	b.Do(chromedp.Navigate(site + "index.html"))
-	b.Value(`document.querySelector("#gpu005 .us").click()`)
+	b.Value(`document.querySelector("#gpu005 .users").click()`)
 	waitFor(t, b, rows, "8")
 	b.Do(chromedp.Navigate(site + "index.html"))
 	waitFor(t, b, rows, "8")
@@ -179,19 +179,19 @@ func TestBrowserZoomsCharts(t *testing.T) {
 	b := openBrowser(t, boardtest.Now)
 	b.Do(chromedp.Navigate("file://" + dir + "/hosts/atlas/history/index.html#_span0"))
 	b.Value(`(() => {
-		const s = document.querySelector("svg.ch.wide"), box = s.getBoundingClientRect();
+		const s = document.querySelector("svg.chart.wide"), box = s.getBoundingClientRect();
 		const send = (type, part) => s.dispatchEvent(new PointerEvent(type, { bubbles: true, clientX: box.left + box.width * part, clientY: box.top + 5 }));
 		send("pointerdown", 0.2501), send("pointermove", 0.5001), send("pointerup", 0.5001);
 	})()`)
-	const shown = `[...new Set([...document.querySelectorAll(".pane:first-child svg.ch")].map(s => s.getAttribute("viewBox")))].join()`
+	const shown = `[...new Set([...document.querySelectorAll(".pane:first-child svg.chart")].map(s => s.getAttribute("viewBox")))].join()`
 	expect(t, b, shown, "24 0 25 102")
-	expect(t, b, `document.querySelector(".pane:first-child .ax").children.length`, "3")
+	expect(t, b, `document.querySelector(".pane:first-child .ticks").children.length`, "3")
 	expect(t, b, `document.querySelectorAll(".part").length`, "0")
-	expect(t, b, hover+`(0.001).split(" · ")[0] === document.querySelector(".ax text").textContent`, "true")
+	expect(t, b, hover+`(0.001).split(" · ")[0] === document.querySelector(".ticks text").textContent`, "true")
 	b.Value(`document.querySelector(".whole").click()`)
 	expect(t, b, shown, fmt.Sprintf("0 0 %d 102", render.PastSteps()[0]))
 	expect(t, b,
-		`document.querySelectorAll(".whole").length + " " + (document.querySelector(".pane:first-child .ax").children.length > 3)`, "0 true")
+		`document.querySelectorAll(".whole").length + " " + (document.querySelector(".pane:first-child .ticks").children.length > 3)`, "0 true")
 	// One switch changes every part of the page.
 	b.Do(chromedp.Navigate("file://"+dir+"/history/index.html"), chromedp.Click("label[for=_span3]"))
 	expect(t, b, shownPanes, "37111519")

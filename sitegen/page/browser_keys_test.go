@@ -99,9 +99,9 @@ func TestBrowserKeys(t *testing.T) {
 	expect(t, b, `location.search`, "")
 
 	// Escape closes a panel, also for who types there, and the focus stays at it.
-	b.Do(chromedp.Click("#atlas-4 .bkp summary"), chromedp.Click("#atlas-4 .bkp input"))
+	b.Do(chromedp.Click("#atlas-4 .panel summary"), chromedp.Click("#atlas-4 .panel input"))
 	pressKeys(t, b, kb.Escape)
-	expect(t, b, `document.querySelectorAll(".bkp[open]").length + " " + document.activeElement.closest("tr").id`,
+	expect(t, b, `document.querySelectorAll(".panel[open]").length + " " + document.activeElement.closest("tr").id`,
 		"0 atlas-4")
 
 	// Single keys can be turned off, and stay off.
@@ -240,7 +240,7 @@ func TestBrowserSorts(t *testing.T) {
 	expect(t, b, `document.querySelector("#atlas").matches(".open")`, "false")
 	expect(t, b, `document.querySelector("#atlas button.fold").getAttribute("aria-expanded")`, "false")
 	// The same number is free: nobody is interrupted to hear it again.
-	expect(t, b, `document.querySelector("#_state .vh") === null`, "true")
+	expect(t, b, `document.querySelector("#_state .visually-hidden") === null`, "true")
 	b.Quiet(site)
 }
 
@@ -300,14 +300,14 @@ func TestBrowserForcedColors(t *testing.T) {
 	b.Do(chromedp.Navigate("file://" + dir + "/index.html"))
 	expect(t, b, `matchMedia("(forced-colors: active)").matches`, "true")
 	const style = `(sel => { const s = getComputedStyle(document.querySelector(sel)); return [s.color, s.backgroundColor, s.borderTopStyle].join(" | "); })`
-	free, busy := b.Value(style+`(".r .chip.free")`), b.Value(style+`(".r .chip.busy")`)
+	free, busy := b.Value(style+`(".row .chip.free")`), b.Value(style+`(".row .chip.busy")`)
 	if free == busy || strings.HasSuffix(busy, "none") {
 		t.Errorf("free looks like %s, busy like %s", free, busy)
 	}
 	expect(t, b,
 		`[...document.querySelectorAll(".chip")].filter(c => { const s = getComputedStyle(c); return s.color === s.backgroundColor || !c.textContent.trim(); }).length`, "0")
 	expect(t, b,
-		`getComputedStyle(document.querySelector(".b rect")).fill !== getComputedStyle(document.querySelector(".b")).backgroundColor`, "true")
+		`getComputedStyle(document.querySelector(".memory-bar rect")).fill !== getComputedStyle(document.querySelector(".memory-bar")).backgroundColor`, "true")
 	pressKeys(t, b, kb.Tab)
 	expect(t, b, `getComputedStyle(document.activeElement).outlineStyle`, "solid")
 	b.Quiet("file://" + dir)
@@ -339,14 +339,14 @@ func TestBrowserKeepsUnchangedParts(t *testing.T) {
 	b.Do(chromedp.Navigate(site + "index.html"))
 	b.Value(`(window.find = (s) => [...document.querySelectorAll(s)], window.boxes = find("#_main > *, summary, .host"),
 		window.kept = find(".pill, #_group1 h2, .finder .go, #gpu030 *"), window.sign = find("#gpu030 [href='#_busy1']").at(-1),
-		window.news = find("h1 em, #_group0 h2, #` + next.Board.Hosts[host].Name + ` .hl"))`)
+		window.news = find("h1 em, #_group0 h2, #` + next.Board.Hosts[host].Name + ` .host-line"))`)
 	rewriteIndex(t, dir, occupied(next, host, free, 1))
 	renewed(t, b)
 	expect(t, b, `boxes.length > 40 && boxes.every((box) => box.isConnected)`, "true")
 	expect(t, b, `kept.length > 10 && kept.every((part) => part.isConnected)`, "true")
 	expect(t, b, `news.length + news.filter((part) => part.isConnected).length`, "3")
 	expect(t, b, `find("#gpu030 [href='#_busy3']").length > 0`, "true")
-	const all = `find("#_main")[0].innerText + find(".gl use").map((sign) => sign.getAttribute("href"))`
+	const all = `find("#_main")[0].innerText + find(".signs use").map((sign) => sign.getAttribute("href"))`
 	renewedPage := b.Value(all)
 	b.Do(chromedp.Navigate(site + "index.html"))
 	b.Value(`window.find = (s) => [...document.querySelectorAll(s)]`)

@@ -104,7 +104,7 @@ func TestBrowserShowsWhatDiffersInNames(t *testing.T) {
 	for _, width := range []int64{390, 1440} {
 		b.Size(width, 900)
 		b.Open("file://" + dir + "/index.html")
-		expect(t, b, `[...document.querySelectorAll(".hl h3 a")].filter((a, i) =>
+		expect(t, b, `[...document.querySelectorAll(".host-line h3 a")].filter((a, i) =>
 			a.scrollWidth <= a.clientWidth && a.textContent.endsWith(String(i + 1).padStart(4, "0"))).length`,
 			strconv.Itoa(rowHosts+1))
 	}
@@ -112,8 +112,8 @@ func TestBrowserShowsWhatDiffersInNames(t *testing.T) {
 
 // overlaps are the rows in which the word that opens a panel lies upon other
 // words, or outside its cell. On a phone all of the row is one cell.
-const overlaps = `[...document.querySelectorAll("td.k")].map(k => innerWidth > 640 ? k : k.parentNode).filter(k => {
-	const s = k.querySelector(".bkp > summary");
+const overlaps = `[...document.querySelectorAll("td.gpu-booking")].map(k => innerWidth > 640 ? k : k.parentNode).filter(k => {
+	const s = k.querySelector(".panel > summary");
 	if (!s || !k.offsetParent) { return false; }
 	const a = s.getBoundingClientRect(), c = k.getBoundingClientRect();
 	const words = document.createTreeWalker(k, NodeFilter.SHOW_TEXT), style = getComputedStyle(k);
@@ -121,7 +121,7 @@ const overlaps = `[...document.querySelectorAll("td.k")].map(k => innerWidth > 6
 	const end = style.textOverflow === "ellipsis" && style.overflowX === "hidden" ? c.right - parseFloat(style.paddingRight) : Infinity;
 	let bad = a.left < c.left || a.right > c.right + 1 || a.top < c.top || a.bottom > c.bottom + 1;
 	for (let w; (w = words.nextNode());) {
-		if (s.contains(w) || !w.textContent.trim() || w.parentElement.closest(".res")) { continue; }
+		if (s.contains(w) || !w.textContent.trim() || w.parentElement.closest(".reservation")) { continue; }
 		const cell = w.parentElement.closest("td,th"), r = document.createRange();
 		const cut = getComputedStyle(cell).overflowX === "hidden" ? cell.getBoundingClientRect().right : end;
 		r.selectNodeContents(w);
@@ -146,16 +146,16 @@ func TestBrowserBookButtonOverlapsNothing(t *testing.T) {
 		for _, width := range widths {
 			b.Do(chromedp.EmulateViewport(width, 900), chromedp.Navigate("file://"+page))
 			expect(t, b, overlaps, "")
-			expect(t, b, `document.querySelectorAll(".bkp > summary").length > 7`, "true")
-			b.Value(`document.querySelectorAll(".bkp").forEach(d => d.open = true)`)
+			expect(t, b, `document.querySelectorAll(".panel > summary").length > 7`, "true")
+			b.Value(`document.querySelectorAll(".panel").forEach(d => d.open = true)`)
 			expect(t, b, overlaps, "")
 		}
 	}
 	// The panel comes after the booking for whoever hears or tabs through it.
 	b.Do(chromedp.EmulateViewport(1280, 900), chromedp.Navigate("file://"+rich+"/index.html"))
-	expect(t, b, `document.querySelector("#atlas-3 .k").lastElementChild.className`, "bkp")
+	expect(t, b, `document.querySelector("#atlas-3 .gpu-booking").lastElementChild.className`, "panel")
 	expect(t, b,
-		`document.querySelector("#atlas-3 .bkp > summary").getBoundingClientRect().top - document.querySelector("#atlas-3 .k .p").getBoundingClientRect().top < 12`, "true")
+		`document.querySelector("#atlas-3 .panel > summary").getBoundingClientRect().top - document.querySelector("#atlas-3 .gpu-booking .name").getBoundingClientRect().top < 12`, "true")
 	b.Quiet("file://")
 }
 
@@ -171,16 +171,16 @@ func TestBrowserSpeaks(t *testing.T) {
 	for _, s := range []string{"free", "booked", "in-use", "busy", "contested", "stuck", "lost"} {
 		words[s] = strings.ReplaceAll(s, "-", " ")
 		expect(t, b,
-			`[...document.querySelectorAll(".r.`+s+`")].filter(r => r.querySelector("td.s").textContent.trim() !== "`+
+			`[...document.querySelectorAll(".row.`+s+`")].filter(r => r.querySelector("td.gpu-state").textContent.trim() !== "`+
 				words[s]+
 				`").length`, "0")
-		expect(t, b, `document.querySelectorAll(".r.`+s+`").length > 0`, "true")
+		expect(t, b, `document.querySelectorAll(".row.`+s+`").length > 0`, "true")
 	}
 	expect(t, b,
 		`[...document.querySelectorAll("table")].filter(t => !t.caption || !t.caption.textContent.trim()).length`,
 		"0")
 	expect(t, b,
-		`[...document.querySelectorAll(".r")].filter(r => r.cells[0].tagName !== "TH" || r.cells[0].scope !== "row").length`,
+		`[...document.querySelectorAll(".row")].filter(r => r.cells[0].tagName !== "TH" || r.cells[0].scope !== "row").length`,
 		"0")
 	expect(t, b,
 		`[...document.querySelectorAll("svg")].filter(s => !s.matches(".holders") && s.getAttribute("aria-hidden") !== "true" && !(s.getAttribute("role") === "img" && (s.getAttribute("aria-label") || s.querySelector("title")))).length`, "0")
@@ -234,7 +234,7 @@ func TestBrowserSpeaksOfManyHosts(t *testing.T) {
 	site := serve(t, dir, time.Time{})
 	b := openBrowser(t, time.Time{})
 	b.Do(chromedp.Navigate(site + "index.html"))
-	expect(t, b, `document.querySelectorAll(".r").length`, "0")
+	expect(t, b, `document.querySelectorAll(".row").length`, "0")
 	speaksOfFree(t, b, dir, in.Board.GeneratedAt, fleet)
 	b.Quiet(site)
 }
@@ -275,15 +275,15 @@ func TestBrowserCellsStayApart(t *testing.T) {
 		for _, width := range []int64{320, 390, 640, 641, 1440, 1920} {
 			b.Size(width, 900)
 			b.Open("file://" + dir + "/" + page)
-			found := b.Value(`[...document.querySelectorAll("tr,.hl")].filter(r => {
-				const boxes = [...r.querySelectorAll(".chip,.ml,.v,.i a,.w>.p,.k>.p,.tag,h3 a,.gl,.us,.age")].filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect());
+			found := b.Value(`[...document.querySelectorAll("tr,.host-line")].filter(r => {
+				const boxes = [...r.querySelectorAll(".chip,.kind,.value,.gpu-index a,.gpu-user>.name,.gpu-booking>.name,.tag,h3 a,.signs,.users,.age")].filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect());
 				return boxes.some((x, i) => boxes.slice(i + 1).some(y => x.left < y.right - 1 && y.left < x.right - 1 && x.top < y.bottom - 1 && y.top < x.bottom - 1));
 			}).slice(0, 2).map(r => r.textContent.trim().slice(0, 60)).join("\n")`)
 			if found != "" {
 				t.Errorf("%s at %d px: things lie over each other in %q", page, width, found)
 			}
 			expect(t, b,
-				`[...document.querySelectorAll(".gpus .i:not(.wide) a")].filter(a => a.getBoundingClientRect().height > 26).length`,
+				`[...document.querySelectorAll(".gpus .gpu-index:not(.wide) a")].filter(a => a.getBoundingClientRect().height > 26).length`,
 				"0")
 		}
 	}
@@ -308,12 +308,12 @@ func TestBrowserShowsProcesses(t *testing.T) {
 			b.Size(width, 900)
 			b.Open("file://" + dir + "/" + page)
 			found := b.Value(`(() => {
-				const all = [...document.querySelectorAll("td.w > details")].filter(d => d.checkVisibility());
+				const all = [...document.querySelectorAll("td.gpu-user > details")].filter(d => d.checkVisibility());
 				const bad = all.filter(d => {
 					d.open = true;
 					const last = [...d.querySelectorAll("li")].at(-1);
 					last.scrollIntoView({block: "center"});
-					const list = last.getBoundingClientRect(), name = d.parentNode.querySelector(".p");
+					const list = last.getBoundingClientRect(), name = d.parentNode.querySelector(".name");
 					const shown = document.elementFromPoint(list.left + 3, list.bottom - 3);
 					const covered = d.querySelector("ul").getBoundingClientRect().top < (name ? name.getBoundingClientRect().bottom - 1 : 0);
 					d.open = false;
@@ -353,13 +353,13 @@ func TestBrowserWallFitsItsScreen(t *testing.T) {
 			}
 			// A host counts that is wholly on the screen, and not squeezed over another.
 			shown := browser.Eval[int](
-				b, `[...document.querySelectorAll(".st:not([hidden])")].filter((host, i, all) => {
+				b, `[...document.querySelectorAll(".wall-host:not([hidden])")].filter((host, i, all) => {
 				const { bottom, top, left } = host.getBoundingClientRect();
 				const clear = all.every((h) => h === host || h.getBoundingClientRect().left !== left
 					|| h.getBoundingClientRect().bottom <= top + 1 || h.getBoundingClientRect().top >= bottom - 1);
 				return bottom <= innerHeight && clear;
 			}).length`)
-			all := browser.Eval[int](b, `document.querySelectorAll(".st").length`)
+			all := browser.Eval[int](b, `document.querySelectorAll(".wall-host").length`)
 			if pages := (all + shown - 1) / max(1, shown); pages != tt.pages {
 				t.Errorf("%s: %d of %d hosts are shown, so there are %d pages, want %d", name, shown, all, pages,
 					tt.pages)

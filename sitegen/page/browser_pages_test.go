@@ -16,7 +16,7 @@ const shownPanes = `[...document.querySelectorAll(".pane")].map((p, i) => p.offs
 
 // hover moves the pointer to a part of a chart and returns what the tip says.
 const hover = `(part => {
-	const s = [...document.querySelectorAll("svg.ch.wide")].find(s => s.getBoundingClientRect().width > 0), b = s.getBoundingClientRect();
+	const s = [...document.querySelectorAll("svg.chart.wide")].find(s => s.getBoundingClientRect().width > 0), b = s.getBoundingClientRect();
 	s.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: b.left + b.width * part, clientY: b.top + 5 }));
 	return document.querySelector(".tip").textContent;
 })`
@@ -73,7 +73,7 @@ func expect(t *testing.T, b *browser.Browser, script, want string) {
 }
 
 const (
-	visibleRows = `[...document.querySelectorAll(".r")].filter(r => r.offsetParent !== null).length`
+	visibleRows = `[...document.querySelectorAll(".row")].filter(r => r.offsetParent !== null).length`
 	banner      = `document.getElementById("_state").textContent`
 )
 
@@ -213,7 +213,7 @@ func TestBrowserRenewsInPlace(t *testing.T) {
 	if err != nil || !strings.Contains(v, "4 + 1 MIG free") {
 		t.Fatalf("the title became %q, %v", v, err)
 	}
-	expect(t, b, `document.querySelectorAll(".r.free").length`, "5")
+	expect(t, b, `document.querySelectorAll(".row.free").length`, "5")
 	expect(t, b, `document.querySelector("#atlas-0 details").open`, "true")
 	expect(t, b, `document.activeElement.textContent`, "dione")
 	expect(t, b, `document.querySelector("[type=search]").value`, "a")
@@ -255,7 +255,7 @@ func TestBrowserMarksWhatALinkLedTo(t *testing.T) {
 	for _, theme := range []string{"light", "dark"} {
 		b.Media("prefers-color-scheme", theme)
 		for id, line := range map[string]string{"atlas-0": "#atlas-0", "atlas-4": "#atlas-4",
-			"boreas": "#boreas > .hl"} {
+			"boreas": "#boreas > .host-line"} {
 			b.Do(chromedp.Navigate("file://" + dir + "/index.html?x=" + theme))
 			plain := b.Value(look + `("` + line + `")`)
 			expect(t, b, marked+`(getComputedStyle(document.querySelector("`+line+`")))`, "false")

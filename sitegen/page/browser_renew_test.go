@@ -73,7 +73,7 @@ func TestBrowserRenewsUnderTheSearch(t *testing.T) {
 		dir := siteDir(t, boardtest.Lab())
 		site := serve(t, dir, boardtest.Now.Add(14*time.Second))
 		b.Do(chromedp.Navigate(site + "index.html"))
-		b.Value(`document.getElementById("_q").focus()`)
+		b.Value(`document.getElementById("_query").focus()`)
 		pressKeys(t, b, "atlas")
 		pressKeys(t, b, kb.ArrowLeft)
 		pressKeys(t, b, kb.ArrowLeft)
@@ -119,12 +119,12 @@ func TestBrowserKeepsAnOpenPanel(t *testing.T) {
 				site := serve(t, dir, boardtest.Now.Add(14*time.Second))
 				b.Do(chromedp.Navigate(site + "index.html"))
 				if c.host == 5 {
-					b.Value(`document.querySelector("#gpu005 .us").click()`)
+					b.Value(`document.querySelector("#gpu005 .users").click()`)
 				}
 				b.Until("the row", fmt.Sprintf(`!!document.querySelector("%s")`, c.row))
 				b.Value(
 					fmt.Sprintf(
-						`(window.row = () => document.querySelector("%s"), window.panel = row().querySelector(".bkp"), panel.open = true)`, c.row))
+						`(window.row = () => document.querySelector("%s"), window.panel = row().querySelector(".panel"), panel.open = true)`, c.row))
 				b.Until("the fields", `!!panel.querySelector(".wish input[name=comment]")`)
 				b.Value(`panel.querySelector("[name=comment]").focus()`)
 				pressKeys(t, b, "half a")
@@ -139,8 +139,8 @@ func TestBrowserKeepsAnOpenPanel(t *testing.T) {
 					renewed(t, b)
 					b.Until("the news in the row", `row() !== was && row().matches(".busy")`)
 					b.Value(`window.was = row()`)
-					expect(t, b, `row().querySelector(".bkp") === panel && panel.isConnected && panel.open`, "true")
-					expect(t, b, `row().querySelectorAll(".bkp").length`, "1")
+					expect(t, b, `row().querySelector(".panel") === panel && panel.isConnected && panel.open`, "true")
+					expect(t, b, `row().querySelectorAll(".panel").length`, "1")
 					expect(t, b, `panel.querySelector(".due").textContent.includes("kai")`, "true")
 					expect(t, b, `document.activeElement === field`, "true")
 					expect(t, b, `[field.value, field.selectionStart].join()`, "half a,5")
@@ -157,7 +157,7 @@ func TestBrowserKeepsAnOpenPanel(t *testing.T) {
 // chosen, too.
 func TestBrowserKeepsUnchangedHosts(t *testing.T) {
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
-	for _, query := range []string{"", "?order=free", "?q=free&rows=-u"} {
+	for _, query := range []string{"", "?order=free", "?q=free&rows=-gpu-load"} {
 		t.Run(query, func(t *testing.T) {
 			lab := boardtest.Lab()
 			boardtest.Finish(lab.Board)
@@ -165,7 +165,7 @@ func TestBrowserKeepsUnchangedHosts(t *testing.T) {
 			dir := siteDir(t, lab)
 			site := serve(t, dir, boardtest.Now.Add(14*time.Second))
 			b.Do(chromedp.Navigate(site + "index.html" + query))
-			b.Value(`window.lines = [...document.querySelectorAll(".host .hl")]`)
+			b.Value(`window.lines = [...document.querySelectorAll(".host .host-line")]`)
 			for generation := 1; generation <= 2; generation++ {
 				rewriteIndex(t, dir, occupied(boardtest.Lab(), 0, 5, generation))
 				renewed(t, b)
@@ -173,9 +173,9 @@ func TestBrowserKeepsUnchangedHosts(t *testing.T) {
 					`lines.filter(line => line.isConnected).length + " of " + document.querySelectorAll(".host").length`, "8 of 9")
 				expect(t, b, `document.querySelectorAll(".host .fold").length`, "9")
 			}
-			expect(t, b, `document.querySelectorAll("button .cpy,.line .line,th button button,.counts,h1").length`, "2")
+			expect(t, b, `document.querySelectorAll("button .copy-button,.line .line,th button button,.counts,h1").length`, "2")
 			b.Do(chromedp.Navigate(site + "index.html" + query))
-			fresh := `[...document.querySelectorAll(".host,.r,.off")].map(e => e.id + e.hidden + e.className).join()`
+			fresh := `[...document.querySelectorAll(".host,.row,.off")].map(e => e.id + e.hidden + e.className).join()`
 			want := b.Value(fresh)
 			rewriteIndex(t, dir, lab)
 			b.Do(chromedp.Navigate(site + "index.html" + query))
@@ -200,7 +200,7 @@ func TestBrowserLeavesASelectionAlone(t *testing.T) {
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
 	b.Do(chromedp.Navigate(site + "index.html?order=load"))
 	b.Value(
-		`(window.line = document.querySelector("#boreas .hl"), getSelection().selectAllChildren(line.querySelector("h3")))`)
+		`(window.line = document.querySelector("#boreas .host-line"), getSelection().selectAllChildren(line.querySelector("h3")))`)
 	b.Until("the selection", `String(getSelection()).includes("boreas")`)
 	rewriteIndex(t, dir, occupied(boardtest.Lab(), 1, 0, 1))
 	renewed(t, b)
@@ -222,7 +222,7 @@ func TestBrowserSelectsAgain(t *testing.T) {
 	b.Do(chromedp.Navigate(site + "index.html"))
 	b.Value(`document.addEventListener("selectionchange", () => { window.noticed = true; })`)
 	b.Value(
-		`(window.line = document.querySelector("#boreas .hl"), window.text = line.querySelector("h3 a").firstChild, getSelection().setBaseAndExtent(text, 5, text, 1))`)
+		`(window.line = document.querySelector("#boreas .host-line"), window.text = line.querySelector("h3 a").firstChild, getSelection().setBaseAndExtent(text, 5, text, 1))`)
 	b.Until("the selection", `window.noticed && String(getSelection()) === "orea"`)
 	b.Value(`later = 61000`)
 	rewriteIndex(t, dir, occupied(boardtest.Lab(), 1, 0, 1))
@@ -240,12 +240,12 @@ func TestBrowserStaysWhereItIs(t *testing.T) {
 	b.Size(800, 500)
 	for name, focus := range map[string]string{
 		"scrolled": "document.body", "scrolled, with focus": `row.querySelector("summary")`,
-		"typing": `document.getElementById("_q")`,
+		"typing": `document.getElementById("_query")`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			rewriteIndex(t, dir, boardtest.Lab())
 			b.Do(chromedp.Navigate(site + "index.html"))
-			b.Value(`(window.row = document.querySelector("#ceres .r"), ` + focus + `.focus({ preventScroll: true }),
+			b.Value(`(window.row = document.querySelector("#ceres .row"), ` + focus + `.focus({ preventScroll: true }),
 				window.seen = document.activeElement.matches("input") ? document.activeElement : row)`)
 			if name != "typing" {
 				b.Value(`row.scrollIntoView({ block: "center" })`)
@@ -254,7 +254,7 @@ func TestBrowserStaysWhereItIs(t *testing.T) {
 				`(document.querySelector("h1").remove(), requestAnimationFrame(() => requestAnimationFrame(() => { window.painted = true; })))`)
 			b.Until("a frame", `window.painted`)
 			b.Value(
-				`(window.id = seen.id, window.line = document.querySelector("#atlas .hl"), window.before = seen.getBoundingClientRect().top)`)
+				`(window.id = seen.id, window.line = document.querySelector("#atlas .host-line"), window.before = seen.getBoundingClientRect().top)`)
 			rewriteIndex(t, dir, occupied(boardtest.Lab(), 0, 5, 1))
 			renewed(t, b)
 			expect(t, b, `[line.isConnected, document.querySelector("h1").offsetHeight > 10].join()`, "false,true")
@@ -275,9 +275,9 @@ func TestBrowserLoadsAnUpgrade(t *testing.T) {
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
 	before(b, laterByHand)
 	b.Do(chromedp.Navigate(site + "index.html"))
-	b.Value(`(window.loaded = "before", document.getElementById("_q").focus())`)
+	b.Value(`(window.loaded = "before", document.getElementById("_query").focus())`)
 	pressKeys(t, b, "atlas")
-	b.Value(`document.querySelector("#atlas-5 .bkp").open = true`)
+	b.Value(`document.querySelector("#atlas-5 .panel").open = true`)
 	upgrade := func(generation int) {
 		t.Helper()
 		rewriteIndex(t, dir, occupied(boardtest.Lab(), 0, 5, generation))
@@ -305,9 +305,9 @@ func TestBrowserLoadsAnUpgrade(t *testing.T) {
 	b.Value(`later = 61000`)
 	upgrade(1)
 	renewed(t, b)
-	expect(t, b, `loaded + document.querySelector("#atlas-5 .bkp").open`, "beforetrue")
-	b.Value(`document.querySelector("#atlas-5 .bkp").open = false`)
-	b.Value(`document.getElementById("_q").focus()`)
+	expect(t, b, `loaded + document.querySelector("#atlas-5 .panel").open`, "beforetrue")
+	b.Value(`document.querySelector("#atlas-5 .panel").open = false`)
+	b.Value(`document.getElementById("_query").focus()`)
 	pressKeys(t, b, "x")
 	upgrade(2)
 	renewed(t, b)
@@ -315,7 +315,7 @@ func TestBrowserLoadsAnUpgrade(t *testing.T) {
 	b.Value(`later = 122000`)
 	upgrade(3)
 	b.Value(`document.dispatchEvent(new Event("visibilitychange"))`)
-	b.Until("the new page", `window.loaded === undefined && document.getElementById("_q")?.value === "atlasx"`)
+	b.Until("the new page", `window.loaded === undefined && document.getElementById("_query")?.value === "atlasx"`)
 	b.Quiet(site)
 }
 

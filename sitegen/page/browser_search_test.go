@@ -49,7 +49,7 @@ func TestBrowserSearch(t *testing.T) {
 	in := searched()
 	dir := siteDir(t, in)
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
-	const rows = `[...document.querySelectorAll(".r")].filter(r => r.offsetParent !== null).map(r => r.id).join(" ")`
+	const rows = `[...document.querySelectorAll(".row")].filter(r => r.offsetParent !== null).map(r => r.id).join(" ")`
 	of := func(host string, gpus ...int) string {
 		ids := make([]string, len(gpus))
 		for i, gpu := range gpus {
@@ -82,7 +82,7 @@ func TestBrowserSearch(t *testing.T) {
 	} {
 		b.Do(chromedp.Navigate("file://" + dir + "/index.html"))
 		b.Value(
-			fmt.Sprintf(`(s => { s.value = %q; s.dispatchEvent(new Event("input")); })(document.getElementById("_q"))`,
+			fmt.Sprintf(`(s => { s.value = %q; s.dispatchEvent(new Event("input")); })(document.getElementById("_query"))`,
 				query))
 		if got := b.Value(rows); got != want {
 			t.Errorf("%q finds %s, want %s", query, got, want)
@@ -94,8 +94,8 @@ func TestBrowserSearch(t *testing.T) {
 // foundByState counts, for a state that is searched for, the rows in view, and those that are in
 // view or hidden although their own state says otherwise.
 const foundByState = `(state => {
-	const rows = [...document.querySelectorAll(".r:not(.mig)")], seen = rows.filter(r => r.offsetParent !== null);
-	return seen.length + " " + rows.filter(r => seen.includes(r) !== !!r.querySelector("td.s .chip." + state)).length;
+	const rows = [...document.querySelectorAll(".row:not(.mig)")], seen = rows.filter(r => r.offsetParent !== null);
+	return seen.length + " " + rows.filter(r => seen.includes(r) !== !!r.querySelector("td.gpu-state .chip." + state)).length;
 })`
 
 // TestBrowserSearchesSortedRows: in whichever order the rows stand, and after the page has
@@ -107,11 +107,11 @@ func TestBrowserSearchesSortedRows(t *testing.T) {
 	b := openBrowser(t, boardtest.Now)
 	search := func(words string) {
 		b.Value(fmt.Sprintf(
-			`(s => { s.value = %q; s.dispatchEvent(new Event("input")); s.blur(); })(document.getElementById("_q"))`,
+			`(s => { s.value = %q; s.dispatchEvent(new Event("input")); s.blur(); })(document.getElementById("_query"))`,
 			words,
 		))
 	}
-	for _, order := range []string{"", "m", "-m", "s", "-u", "k"} {
+	for _, order := range []string{"", "gpu-memory", "-gpu-memory", "gpu-state", "-gpu-load", "gpu-booking"} {
 		b.Do(chromedp.Navigate(site + "index.html?rows=" + order))
 		for state, rows := range map[string]string{"free": "6 0", "busy": "12 0"} {
 			search(state)
@@ -120,9 +120,9 @@ func TestBrowserSearchesSortedRows(t *testing.T) {
 	}
 
 	b.Do(chromedp.Navigate(site + "index.html"))
-	b.Value(`document.querySelector("#atlas th.m button").click()`)
+	b.Value(`document.querySelector("#atlas th.gpu-memory button").click()`)
 	search("free")
-	b.Value(`document.querySelector("#atlas-5 .bkp").open = true`)
+	b.Value(`document.querySelector("#atlas-5 .panel").open = true`)
 	next := boardtest.Lab()
 	taken := &next.Board.Hosts[0].GPUs[5]
 	taken.State = board.Busy
@@ -137,7 +137,7 @@ func TestBrowserSearchesSortedRows(t *testing.T) {
 	rewriteIndex(t, dir, next)
 	renewed(t, b)
 	expect(t, b, foundByState+`("free")`, "6 0")
-	expect(t, b, `document.querySelector("#zeta .r").checkVisibility()`, "true")
+	expect(t, b, `document.querySelector("#zeta .row").checkVisibility()`, "true")
 	// What was open is open, though there is something new in the row.
 	expect(t, b,
 		`[...document.querySelectorAll("#atlas-5 details")].map(d => d.parentNode.classList[0] + " " + d.open).join()`,
@@ -155,8 +155,8 @@ func TestBrowserOpensAHost(t *testing.T) {
 	site := serve(t, dir, boardtest.Now.Add(14*time.Second))
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
 	const (
-		open  = `[...document.querySelectorAll(".host.open")].map(h => h.id + " " + h.querySelectorAll(".r").length).join()`
-		users = `document.querySelector("#gpu005 .us").click()`
+		open  = `[...document.querySelectorAll(".host.open")].map(h => h.id + " " + h.querySelectorAll(".row").length).join()`
+		users = `document.querySelector("#gpu005 .users").click()`
 	)
 	b.Do(chromedp.Navigate(site + "index.html"))
 	b.Value(`localStorage.setItem("gpuboard-name", "mira")`)
@@ -166,7 +166,7 @@ func TestBrowserOpensAHost(t *testing.T) {
 	waitFor(t, b, open, "gpu005 8")
 	// Her own row says what she can do with it.
 	expect(t, b,
-		`[...document.querySelectorAll(".bkp summary")].map((s, i) => s.textContent === "extend" ? i : "").join("")`,
+		`[...document.querySelectorAll(".panel summary")].map((s, i) => s.textContent === "extend" ? i : "").join("")`,
 		"3")
 	expect(t, b,
 		`[...document.querySelectorAll("#gpu005 .rows a[href]")].every(a => a.href.startsWith(location.origin + "/any/where/"))`, "true")

@@ -135,7 +135,7 @@ func TestShots(t *testing.T) {
 		{"light", rich + "/index.html", 1280, 0, false, ""},
 		{"dark", rich + "/index.html", 1280, 1700, true, ""},
 		{"open", rich + "/index.html", 1280, 1500, false,
-			"document.querySelectorAll('.w details').forEach(d => d.open = true)"},
+			"document.querySelectorAll('.gpu-user details').forEach(d => d.open = true)"},
 		{"phone", rich + "/index.html", 390, 2600, false, ""},
 		{"two", small + "/index.html", 1280, 0, false, ""},
 		{"mid", mid + "/index.html#gpu003", 1280, 1000, false, ""},
@@ -143,7 +143,7 @@ func TestShots(t *testing.T) {
 		{"stale", stale + "/index.html", 1280, 1500, false, ""},
 		{"host", rich + "/hosts/atlas/index.html", 1280, 0, false, "document.querySelector('.each').open = true"},
 		{"stuckhost", rich + "/hosts/europa/index.html", 1280, 0, true,
-			"document.querySelectorAll('.w details').forEach(d => d.open = true)"},
+			"document.querySelectorAll('.gpu-user details').forEach(d => d.open = true)"},
 		{"user", rich + "/users/mira/index.html", 1280, 0, false, ""},
 		{"bookings", rich + "/bookings/index.html", 1280, 0, false, ""},
 		{"bookings-dark-phone", rich + "/bookings/index.html", 390, 0, true, ""},
@@ -248,7 +248,7 @@ func TestScriptHasItsWords(t *testing.T) {
 	writeFiles(t, dir, files)
 	b := openBrowser(t, boardtest.Now)
 	b.Open("file://" + dir + "/index.html")
-	expect(t, b, `document.querySelector(".cpy").textContent`, word)
+	expect(t, b, `document.querySelector(".copy-button").textContent`, word)
 	b.Quiet("file://" + dir)
 }
 
@@ -293,14 +293,14 @@ func TestBrowserSpeaksTheSitesLanguage(t *testing.T) {
 		while (walk.nextNode()) { if (!walk.currentNode.parentElement.closest(other)) { look("text", walk.currentNode.data); } }
 		for (const e of document.body.querySelectorAll("*")) {
 			for (const a of ["aria-label", "title", "placeholder", "alt"]) {
-				if (e.hasAttribute(a) && !e.closest(other)) { look(a, e.getAttribute(a).replace(e.matches(".cpy") ? e.previousElementSibling.textContent : "", "")); }
+				if (e.hasAttribute(a) && !e.closest(other)) { look(a, e.getAttribute(a).replace(e.matches(".copy-button") ? e.previousElementSibling.textContent : "", "")); }
 			}
 		}
 		return out.slice(0, 8).join("\n");
 	})()`
 	const index = `(() => {
 		document.querySelectorAll("details").forEach(d => d.open = true);
-		document.querySelectorAll("button:not(.fold):not(.cpy)").forEach(b => b.click());
+		document.querySelectorAll("button:not(.fold):not(.copy-button)").forEach(b => b.click());
 		document.dispatchEvent(new KeyboardEvent("keydown", {key: "?"}));
 	})()`
 	b := openBrowser(t, time.Time{})
@@ -316,7 +316,7 @@ func TestBrowserSpeaksTheSitesLanguage(t *testing.T) {
 		{"index.html", "0", `document.documentElement.classList.contains("late")`, boardtest.Now.Add(3 * time.Minute)},
 		{"index.html", "0", `document.querySelectorAll("#_state p").length === 1`, boardtest.Now.Add(-3 * time.Hour)},
 		{"history/index.html",
-			`document.querySelector("svg.ch").dispatchEvent(new PointerEvent("pointermove", {bubbles: true, clientX: 300, clientY: 10}))`, `!!document.querySelector(".tip").textContent`, boardtest.Now.Add(14 * time.Second)},
+			`document.querySelector("svg.chart").dispatchEvent(new PointerEvent("pointermove", {bubbles: true, clientX: 300, clientY: 10}))`, `!!document.querySelector(".tip").textContent`, boardtest.Now.Add(14 * time.Second)},
 	} {
 		b.Clock(c.clock)
 		b.Open("file://" + dir + "/" + c.page)
@@ -345,7 +345,7 @@ func TestBrowserTellsTheViewersTime(t *testing.T) {
 		}
 		if want != "" {
 			// atlas 0 is booked until Sat 18:00 of the site.
-			expect(t, b, `document.querySelector("#atlas-0 .k time").title.includes("02:00")`, "true")
+			expect(t, b, `document.querySelector("#atlas-0 .gpu-booking time").title.includes("02:00")`, "true")
 		}
 	}
 	b.Quiet("file://" + dir)

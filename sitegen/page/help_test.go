@@ -265,7 +265,7 @@ func remark(t testing.TB, p *page.BookPages, comment string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, shown, _ := strings.Cut(string(form), `<span class="cm">`)
+	_, shown, _ := strings.Cut(string(form), `<span class="comment">`)
 	shown, _, _ = strings.Cut(shown, "</span>")
 	return shown
 }

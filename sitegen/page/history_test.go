@@ -59,13 +59,13 @@ func TestPastOfAHost(t *testing.T) {
 		doc := parse(t, boardtest.FileOf(t, files, path))
 		charts, booked, spoken := 0, 0, 0
 		for _, n := range elements(doc) {
-			if n.Data == "svg" && hasClass(n, "ch") {
+			if n.Data == "svg" && hasClass(n, "chart") {
 				charts++
 				if attr(n, "role") == "img" && strings.Contains(attr(n, "aria-label"), "unknown") {
 					spoken++
 				}
 			}
-			if n.Data == "path" && hasClass(n, "bd") {
+			if n.Data == "path" && hasClass(n, "booked-time") {
 				booked++
 			}
 		}
@@ -80,7 +80,7 @@ func TestPastOfAHost(t *testing.T) {
 	for hosts, want := range map[int]int{render.FullHistoryHosts + 1: 4 * (4 + 2), denseHosts + 1: 4} {
 		many := boardtest.Remembered(boardtest.Thin(boardtest.Big(hosts)))
 		page := boardtest.FileOf(t, pages(t, many), "hosts/"+many.Board.Hosts[0].Name+"/history/index.html")
-		if n := strings.Count(string(page.Content), `<svg class="ch`); n != want {
+		if n := strings.Count(string(page.Content), `<svg class="chart`); n != want {
 			t.Errorf("%d charts of one of %d hosts, want %d", n, hosts, want)
 		}
 	}
@@ -288,10 +288,10 @@ func TestPastOfSlices(t *testing.T) {
 	var rows []string
 	tops := map[string]string{}
 	for _, n := range elements(doc) {
-		if n.Data == "div" && hasClass(n, "mr") && strings.Contains(textOf(n), "–") {
+		if n.Data == "div" && hasClass(n, "chart-row") && strings.Contains(textOf(n), "–") {
 			rows = append(rows, strings.Fields(textOf(n))[0])
 		}
-		if n.Data != "svg" || !hasClass(n, "ch") || !strings.HasPrefix(attr(n, "aria-label"), "GPU 2:") {
+		if n.Data != "svg" || !hasClass(n, "chart") || !strings.HasPrefix(attr(n, "aria-label"), "GPU 2:") {
 			continue
 		}
 		label := attr(n, "aria-label")
@@ -304,8 +304,8 @@ func TestPastOfSlices(t *testing.T) {
 		t.Errorf("rows of slices %v, with charts up to %v", rows, tops)
 	}
 	all := string(boardtest.FileOf(t, pages(t, in), "hosts/ceres/history/index.html").Content)
-	if !strings.Contains(all, `<th scope="col" class="n">2</th>`) ||
-		strings.Contains(all, `<th scope="col" class="n">2:1</th>`) {
+	if !strings.Contains(all, `<th scope="col" class="number">2</th>`) ||
+		strings.Contains(all, `<th scope="col" class="number">2:1</th>`) {
 		t.Error("the values of utilization have a column of a slice")
 	}
 }
@@ -341,7 +341,7 @@ func TestHistoryOfPeople(t *testing.T) {
 				parts = append(parts, attr(n, "id"))
 			case n.Data == "path" && hasClass(n.Parent, "layers"):
 				layers = append(layers, attr(n, "data-name")+" "+attr(n, "class"))
-			case n.Data == "i" && hasClass(n, "sw") && hasClass(n, "person1"):
+			case n.Data == "i" && hasClass(n, "swatch") && hasClass(n, "person1"):
 				swatches++
 			}
 		}
@@ -450,11 +450,11 @@ func TestMarksOfAHost(t *testing.T) {
 		switch {
 		case n.Data == "li" && n.Parent.Data == "ol" && hasClass(n.Parent, "happened"):
 			list = append(list, strings.Join(strings.Fields(textOf(n)), " "))
-		case n.Data == "path" && hasClass(n, "nu"):
+		case n.Data == "path" && hasClass(n, "unused"):
 			unused++
-		case n.Data == "path" && hasClass(n, "val") && hasClass(n, "person1"):
+		case n.Data == "path" && hasClass(n, "area") && hasClass(n, "person1"):
 			colored++
-		case n.Data == "circle" && hasClass(n.Parent.Parent, "mk"):
+		case n.Data == "circle" && hasClass(n.Parent.Parent, "marks"):
 			marks++
 		}
 	}

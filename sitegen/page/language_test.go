@@ -281,7 +281,7 @@ func TestBrowserFindsItsLanguage(t *testing.T) {
 	}
 	asks(`["fr-FR", "eo-XX", "en"]`)
 	at("index.html?q=free#atlas", "eo", "eo/?q=free#atlas")
-	b.Value(`document.querySelector(".langs a").click()`)
+	b.Value(`document.querySelector(".languages a").click()`)
 	at("", "en", "")
 	at("index.html", "en", "")
 	at("hosts/atlas/index.html", "en", "hosts/atlas/")

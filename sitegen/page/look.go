@@ -170,7 +170,8 @@ func builtInStyle() ([]byte, error) {
 }
 
 // cssSpace takes out what the built-in style has for its readers alone.
-var cssSpace = strings.NewReplacer(": ", ":", ", ", ",", " {", "{", ";}", "}")
+var cssSpace = strings.NewReplacer(
+	" {", "{", "{ ", "{", " }", "}", "; }", "}", ";}", "}", "; ", ";", ", ", ",", ": ", ":")
 
 // script joins the parts of a script in one function, so that its names are its own.
 func script(s templates.Script, languages bool) ([]byte, error) {

@@ -476,7 +476,7 @@ func renderHelpTable(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast
 	caption, _ := n.AttributeString(captionOf)
 	words, _ := caption.([]byte)
 	_, err := fmt.Fprintf(w,
-		"<div class=\"scroll\" tabindex=\"0\"><table class=\"list\"><caption class=\"vh\">%s</caption>\n",
+		"<div class=\"scroll\" tabindex=\"0\"><table class=\"list\"><caption class=\"visually-hidden\">%s</caption>\n",
 		html.EscapeString(string(words)))
 	return ast.WalkContinue, err
 }
@@ -488,7 +488,7 @@ func renderHelpCell(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.
 		tag, attributes = "th", ` scope="col"`
 	}
 	if cell, ok := n.(*tables.TableCell); ok && cell.Alignment == tables.AlignRight {
-		attributes += ` class="n"`
+		attributes += ` class="number"`
 	}
 	if !entering {
 		tag, attributes = "/"+tag, ""

@@ -456,7 +456,7 @@ func TestUnreadHostSaysWhy(t *testing.T) {
 		in := render.Input{Board: &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{h}}}
 		got := ""
 		for _, n := range elements(parse(t, boardtest.FileOf(t, pages(t, in), "index.html"))) {
-			if attr(n, "class") == "us" {
+			if attr(n, "class") == "users" {
 				got = textOf(n)
 			}
 		}

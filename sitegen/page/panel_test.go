@@ -25,7 +25,7 @@ func TestPanelsWithoutJavaScript(t *testing.T) {
 	for _, h := range in.Board.Hosts {
 		rows := 0
 		for _, n := range elements(parse(t, boardtest.FileOf(t, files, "hosts/"+h.Name+"/index.html"))) {
-			if n.Data != "details" || attr(n, "class") != "bkp" {
+			if n.Data != "details" || attr(n, "class") != "panel" {
 				continue
 			}
 			var codes []string
@@ -56,10 +56,10 @@ func TestPanelsWithoutJavaScript(t *testing.T) {
 			panels += rows
 		}
 	}
-	if front := strings.Count(string(files[len(files)-1].Content), `<details class="bkp">`); front != panels {
+	if front := strings.Count(string(files[len(files)-1].Content), `<details class="panel">`); front != panels {
 		t.Errorf("the front page has %d panels, and the hosts' pages %d", front, panels)
 	}
-	if front := pages(t, boardtest.Big(13)); strings.Contains(string(front[len(front)-1].Content), `class="bkp"`) {
+	if front := pages(t, boardtest.Big(13)); strings.Contains(string(front[len(front)-1].Content), `class="panel"`) {
 		t.Error("with more hosts there is no room for the panels on the front page")
 	}
 	if got := string(boardtest.FileOf(t, files, "book/capabilities.json").Content); got != "{\"booking\": false}\n" {
@@ -84,8 +84,8 @@ func TestPanelsKnowAllBookings(t *testing.T) {
 	due := func(f render.File) string {
 		var out []string
 		for _, n := range elements(parse(t, f)) {
-			if n.Data == "i" && attr(n, "data-n") != "" {
-				out = append(out, attr(n, "data-n")+" "+attr(n, "data-f")+" "+attr(n, "data-u"))
+			if n.Data == "i" && attr(n, "data-name") != "" {
+				out = append(out, attr(n, "data-name")+" "+attr(n, "data-from")+" "+attr(n, "data-until"))
 			}
 		}
 		return strings.Join(out, "\n")

@@ -83,7 +83,7 @@ func TestOneProcessIsSaidOnce(t *testing.T) {
 	front, own := parse(t, files[len(files)-1]), parse(t, boardtest.FileOf(t, files, "hosts/atlas/index.html"))
 	listed := func(doc *html.Node, i int) string {
 		for _, n := range elements(byID(doc, "atlas-"+strconv.Itoa(i))) {
-			if n.Data == "ul" && hasClass(n, "ps") {
+			if n.Data == "ul" && hasClass(n, "processes") {
 				return textOf(n)
 			}
 		}

@@ -48,12 +48,12 @@ func (v *view) row(h *board.Host, g *board.GPU, named bool, d detail, ref time.T
 			r.Part = v.words.T("slice")
 		}
 	}
-	r.Class = "r " + string(g.State)
+	r.Class = "row " + string(g.State)
 	if g.Slice != nil {
 		r.Class += " slice"
 	}
 	if free := g.FreeSlices(); len(g.Slices) > 0 {
-		if r.Class = "r mig"; free > 0 {
+		if r.Class = "row mig"; free > 0 {
 			r.Class += " open"
 		}
 		if !g.OwnState() {
@@ -199,8 +199,8 @@ func (v *view) memoryBar(g *board.GPU, share float64) ([]templates.Segment, stri
 		}
 	}
 	bars := segments(share, shares)
-	if last := len(bars) - 1; last >= 0 && bars[last].Shade == "x" && g.MemoryShared {
-		bars[last].Shade = "c" // the system itself and other programs use the node's memory
+	if last := len(bars) - 1; last >= 0 && bars[last].Shade == "unowned" && g.MemoryShared {
+		bars[last].Shade = "share3" // the system itself and other programs use the node's memory
 	}
 	return bars, text
 }

@@ -29,9 +29,9 @@ func signOf(t *testing.T, card board.GPU) string {
 		switch {
 		case n.Data == "use":
 			text = strings.TrimPrefix(attr(n, "href"), "#_")
-		case hasClass(n, "bm") && part:
+		case hasClass(n, "booked-mark") && part:
 			text = text[:strings.LastIndex(text, "busy")] + "in-use" + text[strings.LastIndex(text, "busy")+4:]
-		case hasClass(n, "bm"):
+		case hasClass(n, "booked-mark"):
 			end = " soon"
 		case hasClass(n, "tile"):
 			end = " busy " + attr(n, "x") + "+" + attr(n, "width")
@@ -177,12 +177,12 @@ func partitioned() render.Input {
 func TestBrowserFindsTheSignOfASlice(t *testing.T) {
 	dir := siteDir(t, partitioned())
 	b := openBrowser(t, boardtest.Now)
-	const bright = `[...document.querySelectorAll("#gpu001 .gl > :is(use, g)")].map(s => s.matches(".off") ? "-" : "+").join("")`
+	const bright = `[...document.querySelectorAll("#gpu001 .signs > :is(use, g)")].map(s => s.matches(".off") ? "-" : "+").join("")`
 	for query, want := range map[string]string{"": "+++", "gpu001 free": "++-", "gpu001 kai": "--+",
 		"gpu001 zoe": "++-"} {
 		b.Do(chromedp.Navigate("file://" + dir + "/index.html"))
 		b.Value(
-			fmt.Sprintf(`(s => { s.value = %q; s.dispatchEvent(new Event("input")); })(document.getElementById("_q"))`,
+			fmt.Sprintf(`(s => { s.value = %q; s.dispatchEvent(new Event("input")); })(document.getElementById("_query"))`,
 				query))
 		expect(t, b, bright, want)
 	}
@@ -196,7 +196,7 @@ func TestBrowserRingsOwnSigns(t *testing.T) {
 	b := openBrowser(t, boardtest.Now)
 	const (
 		rings = `[...document.querySelectorAll("#gpu001 .ring")].map(r => r.getAttribute("x") + "+" + r.getAttribute("width")).join()`
-		bold  = `[...document.querySelectorAll("#gpu001 .us .own")].map(r => r.textContent).join()`
+		bold  = `[...document.querySelectorAll("#gpu001 .users .own")].map(r => r.textContent).join()`
 	)
 	b.Do(chromedp.Navigate(site + "index.html"))
 	expect(t, b, rings+`+ " " + `+bold, " ")
@@ -215,29 +215,29 @@ func TestBrowserOpensBelowTheLine(t *testing.T) {
 	b := openBrowser(t, boardtest.Now)
 	b.Do(chromedp.EmulateViewport(1440, 900), chromedp.Navigate(site+"index.html"))
 	const (
-		columns = `[...document.querySelectorAll("#_group0 .hl")].map(l => Math.round(l.getBoundingClientRect().left)).join()`
-		names   = `[...document.querySelectorAll("#_group0 .hl")].map(l => l.querySelector("h3").textContent).join()`
+		columns = `[...document.querySelectorAll("#_group0 .host-line")].map(l => Math.round(l.getBoundingClientRect().left)).join()`
+		names   = `[...document.querySelectorAll("#_group0 .host-line")].map(l => l.querySelector("h3").textContent).join()`
 		below   = `["gpu003", "gpu016"].every(id => {
 			const line = document.getElementById(id), map = line.parentNode.getBoundingClientRect();
-			const head = line.querySelector(".hl").getBoundingClientRect(), rows = line.querySelector(".rows").getBoundingClientRect();
+			const head = line.querySelector(".host-line").getBoundingClientRect(), rows = line.querySelector(".rows").getBoundingClientRect();
 			return rows.top >= head.bottom && Math.round(rows.width) === Math.round(map.width) && rows.height > 100;
 		})`
-		apart = `(boxes => boxes.every((x, i) => boxes.every((y, j) => i === j || x.right <= y.left + 1 || y.right <= x.left + 1 || x.bottom <= y.top + 1 || y.bottom <= x.top + 1)))([...document.querySelectorAll("#_group0 :is(.hl, .rows)")].filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect()))`
+		apart = `(boxes => boxes.every((x, i) => boxes.every((y, j) => i === j || x.right <= y.left + 1 || y.right <= x.left + 1 || x.bottom <= y.top + 1 || y.bottom <= x.top + 1)))([...document.querySelectorAll("#_group0 :is(.host-line, .rows)")].filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect()))`
 	)
 	before, order := b.Value(columns), b.Value(names)
 	for _, host := range []string{"gpu003", "gpu016"} { // both are in the fourth row
-		b.Value(`document.querySelector("#` + host + ` .us").click()`)
-		waitFor(t, b, `document.querySelectorAll("#`+host+` .r").length`, "8")
+		b.Value(`document.querySelector("#` + host + ` .users").click()`)
+		waitFor(t, b, `document.querySelectorAll("#`+host+` .row").length`, "8")
 	}
 	expect(t, b, columns, before)
 	expect(t, b, names, order)
 	expect(t, b, below, "true")
 	expect(t, b, apart, "true")
-	b.Value(`(s => { s.value = "h100"; s.dispatchEvent(new Event("input")); })(document.getElementById("_q"))`)
+	b.Value(`(s => { s.value = "h100"; s.dispatchEvent(new Event("input")); })(document.getElementById("_query"))`)
 	expect(t, b, apart, "true")
-	b.Value(`(s => { s.value = ""; s.dispatchEvent(new Event("input")); })(document.getElementById("_q"))`)
+	b.Value(`(s => { s.value = ""; s.dispatchEvent(new Event("input")); })(document.getElementById("_query"))`)
 	for _, host := range []string{"gpu003", "gpu016"} {
-		b.Value(`document.querySelector("#` + host + ` .us").click()`)
+		b.Value(`document.querySelector("#` + host + ` .users").click()`)
 	}
 	expect(t, b, columns, before)
 	expect(t, b,
@@ -273,7 +273,7 @@ func TestSignsHaveWords(t *testing.T) {
 	doc := parse(t, files[len(files)-1])
 	for i, want := range []string{"1 free, 1 in use, 6 busy", ""} {
 		for _, n := range elements(byID(doc, in.Board.Hosts[i].Name)) {
-			if n.Data != "svg" || !hasClass(n, "gl") {
+			if n.Data != "svg" || !hasClass(n, "signs") {
 				continue
 			}
 			if role := attr(n, "role"); attr(n, "aria-label") != want || (role == "img") != (want != "") ||

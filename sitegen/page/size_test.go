@@ -69,11 +69,11 @@ func TestFrontPageOfAThousandHosts(t *testing.T) {
 		t.Errorf("it has %d elements", n)
 	}
 	all := len(in.Board.Users)
-	rows := func(page []byte) int { return bytes.Count(page, []byte(`<th scope="row"><a class="p"`)) }
+	rows := func(page []byte) int { return bytes.Count(page, []byte(`<th scope="row"><a class="name"`)) }
 	if n := bytes.Count(index.Content, []byte(`<svg class="person`)); n > 40 {
 		t.Errorf("its bar of people has %d parts", n)
 	}
-	if !bytes.Contains(index.Content, []byte(`<a class="d" href="users/index.html">+`)) {
+	if !bytes.Contains(index.Content, []byte(`<a class="dim" href="users/index.html">+`)) {
 		t.Error("it does not lead to those who have no room in the bar")
 	}
 	if n := rows(fileAt(files, "users/index.html")); n != all {
@@ -152,7 +152,7 @@ func TestPictureOfBookingsIsBounded(t *testing.T) {
 			*boardtest.Booked(host, []int{i / 100 % 8}, "mira", from, from.Add(time.Hour), strings.Repeat("c", 2000)))
 	}
 	page := fileAt(pages(t, in), "bookings/index.html")
-	bars := bytes.Count(page, []byte(`<svg class="bk `))
+	bars := bytes.Count(page, []byte(`<svg class="bar `))
 	if bars < 200 || bars > allBars || !bytes.Contains(page, []byte("bookings do not fit here")) {
 		t.Errorf("the picture has %d bars", bars)
 	}

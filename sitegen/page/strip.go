@@ -110,7 +110,7 @@ func (v *view) drawAhead(s *templates.Strip, due []*board.Booking, g *board.GPU,
 		bar := stripBar{from: ahead.at(b.From), texts: v.barTexts(b, g, now)}
 		bar.to = max(ahead.at(ahead.end(b)), bar.from+0.02)
 		if b.Kind == "maintenance" {
-			bar.Class = "mnt"
+			bar.Class = "under-maintenance"
 		}
 		bars = append(bars, bar)
 	}

@@ -97,7 +97,7 @@ func tomorrow(t *testing.T, row *html.Node) (bars []stripBar, free string) {
 		switch {
 		case n.Data == "rect":
 			bars = append(bars, stripBar{from: share(n, "x"), to: share(n, "x") + share(n, "width")})
-		case hasClass(n, "fr"):
+		case hasClass(n, "free-count"):
 			free = textOf(n)
 		default:
 			b := &bars[len(bars)-1]
@@ -264,7 +264,7 @@ func TestSitesOfOtherClusters(t *testing.T) {
 		t.Errorf("of a site without hosts:\n%s", strings.Join(got, "\n"))
 	}
 	for _, there := range []string{"<em>10 of 93 free</em>", `href="https://south.example.org/"`,
-		`href="sites/index.html"`, `<del class="d">`} {
+		`href="sites/index.html"`, `<del class="dim">`} {
 		if !strings.Contains(index, there) {
 			t.Errorf("the front page of a site without hosts lacks %s", there)
 		}

@@ -157,10 +157,10 @@ func segments(used float64, shares []float64) []templates.Segment {
 	for i, share := range shares {
 		if !math.IsNaN(share) {
 			sum += max(0, share)
-			x = add(x, min(whole, int(math.Round(100*min(1, sum)))), string("abc"[i%3]))
+			x = add(x, min(whole, int(math.Round(100*min(1, sum)))), "share"+strconv.Itoa(1+i%3))
 		}
 	}
-	add(x, whole, "x")
+	add(x, whole, "unowned")
 	return out
 }
 

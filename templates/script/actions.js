@@ -34,8 +34,8 @@ async function post(panel, address, fields) {
 
 // showAction keeps what was done, with the form that undoes it.
 function showAction(old, saved, address) {
-  const row = byID(old.closest(".r").id); // the page may have been renewed meanwhile
-  const panel = row.querySelector(".bkp");
+  const row = byID(old.closest(".row").id); // the page may have been renewed meanwhile
+  const panel = row.querySelector(".panel");
   const form = saved.querySelector("form");
   const board = saved.querySelector("p a"); // where it is booked now
   const places = board ? new URL(board.href, address).searchParams.get("booked").split(",") : [];
@@ -65,14 +65,14 @@ function showAction(old, saved, address) {
 // showActions says in the rows what was done there. Until the board has it, that takes the place of what it says.
 function showActions() {
   for (const [id, action] of actions) {
-    const cell = byID(id)?.querySelector(".k");
+    const cell = byID(id)?.querySelector(".gpu-booking");
     if (!cell) {
       continue;
     }
     cell.classList.add("did");
     cell.classList.toggle("ahead", builtAt() < action.at);
     if (!cell.querySelector(".done")) {
-      cell.prepend(makeAction(cell.querySelector(".bkp"), action));
+      cell.prepend(makeAction(cell.querySelector(".panel"), action));
     }
   }
 }
@@ -106,7 +106,7 @@ function showRefusal(panel, page) {
 }
 
 document.addEventListener("submit", (event) => {
-  const panel = event.target.closest(".bkp");
+  const panel = event.target.closest(".panel");
   if (panel) {
     event.preventDefault();
     const address = new URL(event.target.getAttribute("action") ?? "", addressOf(panel));

@@ -18,8 +18,8 @@ function noteBooked(places, released) {
 
 // isMine reports whether a row's GPU is the viewer's: booked by them now, or used.
 function isMine(row) {
-  const uses = findAll(".w > .p", row).some((person) => isName(person.textContent, viewer()));
-  return uses || findAll(".bkp", row).some((panel) => hasOwn(panel));
+  const uses = findAll(".gpu-user > .name", row).some((person) => isName(person.textContent, viewer()));
+  return uses || findAll(".panel", row).some((panel) => hasOwn(panel));
 }
 
 function hasOwn(panel) {
@@ -28,10 +28,10 @@ function hasOwn(panel) {
 }
 
 function markOwnRows() {
-  for (const row of findAll(".r")) {
+  for (const row of findAll(".row")) {
     row.classList.toggle("mine", isMine(row));
   }
-  for (const panel of findAll(".bkp")) {
+  for (const panel of findAll(".panel")) {
     const own = hasOwn(panel);
     const summary = panel.querySelector("summary");
     const text = own ? bookWords.own : bookWords.book;
@@ -82,7 +82,7 @@ function markJustBooked() {
 }
 
 function showEarly() {
-  for (const row of findAll(".r")) {
+  for (const row of findAll(".row")) {
     const chip = row.querySelector(".chip");
     const booked = isJustBooked(hostOf(row), gpuOf(row));
     if (chip && mustChange(chip, booked, chip.matches(".free"))) {

@@ -15,18 +15,21 @@ function readBookings() {
   if (!table) {
     return;
   }
-  listed = findAll("tbody tr:not(.wk)", table).map((row) => ({
+  listed = findAll("tbody tr:not(.week-head)", table).map((row) => ({
     row,
     text: findAll("th,td", row).map((cell) => cell.textContent).join(" ").toLowerCase(),
   }));
   const texts = new Map(); // of the bookings of each host: not all have their bars in the picture
   for (const { row, text } of listed) {
     if (!row.matches(".past")) {
-      const id = "_w" + row.cells[0].textContent.trim();
+      const id = "_week-" + row.cells[0].textContent.trim();
       texts.set(id, (texts.get(id) ?? "") + " " + text);
     }
   }
-  hosts = findAll(".wh").map((row) => ({ row, text: row.textContent.toLowerCase() + (texts.get(row.id) ?? "") }));
+  hosts = findAll(".week-host").map((row) => ({
+    row,
+    text: row.textContent.toLowerCase() + (texts.get(row.id) ?? ""),
+  }));
 }
 
 // fetchOthers adds the bookings of the other pages to the list, once.
@@ -71,7 +74,7 @@ filters.bookings = (query) => {
   hosts.forEach(showIfMatching);
   const hits = listed.filter(showIfMatching).length;
   for (const body of findAll("tbody", table)) {
-    const empty = !body.querySelector("tr:not(.wk):not([hidden])");
+    const empty = !body.querySelector("tr:not(.week-head):not([hidden])");
     body.hidden = typed.length > 0 ? empty : body.classList.contains("other");
   }
   const found = pager && !table.dataset.whole ? words.foundBookingsHere : words.foundBookings;
@@ -82,7 +85,7 @@ filters.bookings = (query) => {
 // cent; "-" for nothing.
 function placesAt(lines, part) {
   const places = lines.dataset.at.split(" ");
-  for (const bar of findAll(".bk:not(.run)", lines)) {
+  for (const bar of findAll(".bar:not(.run)", lines)) {
     const [x, width, y, height] = ["x", "width", "y", "height"].map((name) => parseFloat(bar.getAttribute(name)));
     if (x <= part && part < x + width) {
       const taken = places[Math.floor(y / lineHeight)];
@@ -101,14 +104,14 @@ function placesAt(lines, part) {
 // Free time of the picture begins a booking: of the GPU that is pointed at, or of the first that is
 // free then, from the hour that is pointed at. Without a script, it is that which is free first.
 document.addEventListener("click", (event) => {
-  const plot = event.target.closest(".band[href], .ln");
-  const link = plot?.closest(".wh").querySelector(".band[href]");
-  if (!link || event.target.closest(".bk") || event.button > 0 || event.detail === 0) {
+  const plot = event.target.closest(".band[href], .lines");
+  const link = plot?.closest(".week-host").querySelector(".band[href]");
+  if (!link || event.target.closest(".bar") || event.button > 0 || event.detail === 0) {
     return;
   }
   const box = plot.getBoundingClientRect();
   const part = (event.clientX - box.left) / box.width;
-  const lines = plot.closest(".wh").querySelector(".ln");
+  const lines = plot.closest(".week-host").querySelector(".lines");
   const places = lines ? placesAt(lines, 100 * part) : [];
   const place = plot === lines
     ? places[Math.floor((event.clientY - box.top) / lineHeight)]

@@ -16,7 +16,7 @@ function stepAt(chart, clientX) {
   const box = chart.getBoundingClientRect();
   const view = chart.viewBox.baseVal;
   const step = Math.floor(view.x + (clientX - box.left) / box.width * view.width);
-  return Math.min(chart.dataset.n - 1, Math.max(0, step));
+  return Math.min(chart.dataset.steps - 1, Math.max(0, step));
 }
 
 function timeText(pane, step) {
@@ -34,7 +34,7 @@ function timeText(pane, step) {
 // valueAt reads a value from the path of a chart, which has a horizontal line for each, two
 // units above the bottom for zero; null is not known.
 function valueAt(chart, step) {
-  const path = findAll(".val", chart).map((part) => part.getAttribute("d")).join("");
+  const path = findAll(".area", chart).map((part) => part.getAttribute("d")).join("");
   let x = 0;
   let y = 0;
   for (const [, letter, digits] of path.matchAll(/([Mvh])(-?\d+)/g)) {
@@ -83,7 +83,7 @@ tooltips.push(({ target, clientX }) => {
     return "";
   }
   const box = stack.getBoundingClientRect();
-  const step = Math.min(stack.dataset.n - 1, Math.floor((clientX - box.left) / box.width * stack.dataset.n));
+  const step = Math.min(stack.dataset.steps - 1, Math.floor((clientX - box.left) / box.width * stack.dataset.steps));
   const time = timeText(paneOf(stack), step);
   if (!target.dataset.name) {
     return time;
@@ -95,7 +95,7 @@ tooltips.push(({ target, clientX }) => {
 });
 
 tooltips.push(({ target, clientX }) => {
-  const chart = drag ? drag.chart : target.closest("svg.ch");
+  const chart = drag ? drag.chart : target.closest("svg.chart");
   if (!chart) {
     return "";
   }
@@ -110,10 +110,10 @@ tooltips.push(({ target, clientX }) => {
 
 // showAll shows the whole time of a pane.
 function showAll(pane) {
-  for (const chart of findAll("svg.ch", pane)) {
-    setView(chart, 0, chart.dataset.n);
+  for (const chart of findAll("svg.chart", pane)) {
+    setView(chart, 0, chart.dataset.steps);
   }
-  for (const axis of findAll(".ax", pane)) {
+  for (const axis of findAll(".ticks", pane)) {
     if (allTicks.has(axis)) {
       axis.replaceChildren(...allTicks.get(axis));
     }
@@ -125,12 +125,12 @@ function showAll(pane) {
 // showPart shows some steps of a pane; the axis names its ends and its middle.
 function showPart(pane, from, to) {
   showAll(pane);
-  for (const chart of findAll("svg.ch", pane)) {
+  for (const chart of findAll("svg.chart", pane)) {
     setView(chart, from, to - from + 1);
   }
   pane.classList.add("zoomed"); // what is drawn over all charts does not move with them
   const middle = Math.round((from + to) / 2);
-  for (const axis of findAll(".ax", pane)) {
+  for (const axis of findAll(".ticks", pane)) {
     allTicks.set(axis, [...axis.children]);
     axis.replaceChildren(
       makeTick("start", 0, timeText(pane, from)),
@@ -157,7 +157,7 @@ function makeTick(className, percent, text) {
 }
 
 document.addEventListener("pointerdown", (event) => {
-  const chart = event.target.closest("svg.ch");
+  const chart = event.target.closest("svg.chart");
   if (!chart || event.button !== 0) {
     return;
   }

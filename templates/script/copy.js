@@ -29,7 +29,7 @@ function addCopyButtons() {
 
 function addCopyButton(code) {
   const line = makeElement("span", "line");
-  const button = makeButton("cpy", words.copy, () => {
+  const button = makeButton("copy-button", words.copy, () => {
     copyText(code, () => {
       button.textContent = words.copied;
       button.classList.add("ok");

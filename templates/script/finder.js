@@ -37,7 +37,7 @@ function searchFor(text) {
 // prepareFinder shows the line of filters, which stays when the page is renewed.
 function prepareFinder() {
   const box = byID("_find");
-  searchField = byID("_q");
+  searchField = byID("_query");
   if (box?.hidden) {
     box.hidden = false;
     prepareSearchField();
@@ -191,12 +191,12 @@ function openMatches(matches) {
 function markRows(host) {
   const everything = !query.trim();
   host.line.classList.toggle("found", !everything);
-  for (const row of findAll(".r.mig", host.line)) {
+  for (const row of findAll(".row.mig", host.line)) {
     row.hidden = true;
   }
   const hits = new Set(host.gpus.filter((gpu) => gpu.hit).map((gpu) => gpu.index));
-  for (const row of findAll(".r:not(.mig)", host.line)) {
-    const hit = everything || hits.has(row.querySelector(".i").textContent.trim());
+  for (const row of findAll(".row:not(.mig)", host.line)) {
+    const hit = everything || hits.has(row.querySelector(".gpu-index").textContent.trim());
     row.hidden = !hit;
     const partitioned = hit && row.dataset.of && byID(row.dataset.of);
     if (partitioned) {
@@ -208,7 +208,7 @@ function markRows(host) {
 // The tooltip of a sign says whose GPU it is, and of the slices of one, how many are in which state. A sign takes as
 // much of the width as it has of height, with what is around it.
 tooltips.push((event) => {
-  const svg = event.target.closest(".host .gl");
+  const svg = event.target.closest(".host .signs");
   const host = svg && hostByID.get(svg.closest(".host").id);
   if (!host) {
     return "";
@@ -228,7 +228,7 @@ tooltips.push((event) => {
 
 // A line that is not late does not say how old its data is; the tooltip of its name does.
 tooltips.push((event) => {
-  const name = event.target.closest(".map:not(.rowed) .hl h3 a");
+  const name = event.target.closest(".map:not(.rowed) .host-line h3 a");
   const host = name && hostByID.get(name.closest(".host").id);
   return host?.seen ? host.id + " · " + fill(words.ago, durationText(now() - 1000 * host.seen)) : "";
 });

@@ -25,10 +25,10 @@ function goToHost(step) {
 function copyCommand(focused) {
   const host = focused ?? document.querySelector(".hasfree[data-ssh]");
   if (!host?.dataset.ssh) {
-    document.querySelector(".fresh button.cpy")?.click();
+    document.querySelector(".fresh button.copy-button")?.click();
     return;
   }
-  const code = document.body.appendChild(makeElement("code", "vh", "ssh " + host.dataset.ssh));
+  const code = document.body.appendChild(makeElement("code", "visually-hidden", "ssh " + host.dataset.ssh));
   copyText(code, () => {
     code.remove();
     showMessage("", words.copied + ": " + code.textContent);

@@ -1,7 +1,7 @@
 // Languages. A page in the site's first language leads its reader to another: to the one
 // that was chosen before, or else to the first that the browser asks for and the site has.
 function followLanguage() {
-  const links = findAll(".langs a");
+  const links = findAll(".languages a");
   for (const link of links) {
     link.addEventListener("click", () => remember("lang", link.hreflang));
   }

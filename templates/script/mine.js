@@ -14,8 +14,8 @@ function markOwnSigns(person) {
     const own = host.signs.map(({ gpus }) => name !== "" && gpus.some((gpu) => isHeldBy(gpu, name)));
     mine += host.gpus.filter((gpu) => name !== "" && isHeldBy(gpu, name)).length;
     if (own.includes(true)) {
-      drawRings(host.line.querySelector(".gl"), own);
-      markName(host.line.querySelector(".us"), name);
+      drawRings(host.line.querySelector(".signs"), own);
+      markName(host.line.querySelector(".users"), name);
     }
   }
   return mine;
@@ -27,7 +27,7 @@ function isHeldBy(gpu, name) {
 }
 
 function unmark() {
-  for (const mark of findAll(".hl :is(.ring, .own)")) {
+  for (const mark of findAll(".host-line :is(.ring, .own)")) {
     const parent = mark.parentNode;
     mark.replaceWith(...mark.childNodes);
     parent.normalize();

@@ -14,18 +14,18 @@ let formServed = null; // whether a server answers for the booking form; null is
 let loggedIn = ""; // who the viewer is to the form, "" if it does not know
 
 const hostOf = (row) => row.closest(".host").id;
-const gpuOf = (row) => row.dataset.u || row.querySelector(".i").textContent.trim();
+const gpuOf = (row) => row.dataset.uuid || row.querySelector(".gpu-index").textContent.trim();
 
 function placeOf(panel) {
-  const row = panel.closest(".r");
+  const row = panel.closest(".row");
   return hostOf(row) + ":" + gpuOf(row);
 }
 
 function bookingsOf(panel) {
   return findAll("i", panel).map(({ dataset }) => ({
-    name: dataset.n,
-    from: dataset.f ? Date.parse(dataset.f) : -Infinity,
-    until: dataset.u ? Date.parse(dataset.u) : Infinity,
+    name: dataset.name,
+    from: dataset.from ? Date.parse(dataset.from) : -Infinity,
+    until: dataset.until ? Date.parse(dataset.until) : Infinity,
   }));
 }
 
@@ -50,7 +50,7 @@ function listBookings(panel) {
     return makeElement("li", b.from < until && b.until > from ? "bad" : "", bookingText(b));
   });
   panel.querySelector(".due").replaceChildren(
-    ...(lines.length > 0 ? lines : [makeElement("li", "d", bookWords.never)]),
+    ...(lines.length > 0 ? lines : [makeElement("li", "dim", bookWords.never)]),
   );
 }
 
@@ -92,7 +92,7 @@ function addForm(panel) {
   const refusal = makeElement("div", "refusal");
   refusal.setAttribute("role", "status");
   panel.querySelector(".due").before(line, refusal);
-  const fold = makeElement("details", "by");
+  const fold = makeElement("details", "by-command");
   fold.append(makeElement("summary", "", bookWords.command));
   panel.querySelector(":scope > p > a").parentNode.before(fold);
   fold.append(...findAll(":scope > p:has(code)", panel));
@@ -231,7 +231,7 @@ async function askForForm() {
   if (loggedIn && !wish.name) {
     setName(loggedIn);
   }
-  for (const fields of findAll(".bkp[open] .wish")) {
+  for (const fields of findAll(".panel[open] .wish")) {
     compose(fields.parentNode);
   }
   markOwn();
@@ -240,7 +240,7 @@ async function askForForm() {
 function setName(name) {
   wish.name = name;
   remember("name", name);
-  for (const input of findAll(".bkp .wish input[name=name]")) {
+  for (const input of findAll(".panel .wish input[name=name]")) {
     input.value = name;
   }
 }
@@ -254,7 +254,7 @@ function findForm() {
 }
 
 document.addEventListener("toggle", ({ target: panel }) => {
-  if (panel.open && panel.classList?.contains("bkp")) {
+  if (panel.open && panel.classList?.contains("panel")) {
     openPanel(panel);
     findForm();
   }
@@ -270,7 +270,7 @@ function openPanel(panel) {
 
 // A renewal brings open panels the bookings that there are now.
 setups.push(() => {
-  for (const fields of findAll(".bkp[open] .wish")) {
+  for (const fields of findAll(".panel[open] .wish")) {
     listBookings(fields.parentNode);
   }
 });

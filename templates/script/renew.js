@@ -115,7 +115,7 @@ function renew(fresh) {
   });
   showPlace(view);
   if (headline() !== free && pageKind === "index" && !staleness) {
-    showMessage("vh", headline());
+    showMessage("visually-hidden", headline());
   }
 }
 
@@ -143,7 +143,7 @@ const assets = assetsOf(document);
 
 // isInUse reports whether somebody does what is lost when the page is loaded anew.
 const isInUse = () => {
-  const panel = document.querySelector(".bkp[open]");
+  const panel = document.querySelector(".panel[open]");
   return panel !== null || performance.now() - usedAt < restAfter || !getSelection().isCollapsed;
 };
 
@@ -195,7 +195,7 @@ const isSame = (old, fresh) => delivered.get(old)?.isEqualNode(fresh);
 // renewSigns gives a host its new signs, and reports whether nothing else of it is new. To make all of them anew takes
 // the browser ten times as long.
 function renewSigns(old, fresh) {
-  const [signs, copies, news] = [old, delivered.get(old) ?? fresh, fresh].map((line) => findAll(".gl use", line));
+  const [signs, copies, news] = [old, delivered.get(old) ?? fresh, fresh].map((line) => findAll(".signs use", line));
   news.forEach((sign, i) => {
     const href = sign.getAttribute("href");
     if (copies[i]?.getAttribute("href") !== href) {
@@ -229,15 +229,15 @@ function refill(old, part) {
 // replacePart puts a new part in the place of an old one. An open panel goes on, with what somebody types there, and
 // learns of the bookings that there are now.
 function replacePart(old, part) {
-  const panels = findAll(".bkp[open]", old);
+  const panels = findAll(".panel[open]", old);
   if (panels.length === 0) {
     old.replaceWith(part); // an id that is there twice for a moment is looked for in the whole page the next time
     return;
   }
   old.before(part);
   for (const panel of panels) {
-    const row = panel.closest(".r").id;
-    const place = part.querySelector("#" + CSS.escape(row) + " .bkp");
+    const row = panel.closest(".row").id;
+    const place = part.querySelector("#" + CSS.escape(row) + " .panel");
     if (place) {
       findAll(":scope > i", panel).forEach((booking) => booking.remove());
       panel.append(...findAll(":scope > i", place));

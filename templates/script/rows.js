@@ -91,8 +91,8 @@ function putRows(line, rows) {
 
 // newsOf changes with the host's snapshot, and with everything that a line says of its GPUs.
 function newsOf(line) {
-  const signs = findAll(".hl use", line).map((use) => use.getAttribute("href"));
-  return [hostByID.get(line.id)?.seen, ...signs, line.querySelector(".us").textContent].join();
+  const signs = findAll(".host-line use", line).map((use) => use.getAttribute("href"));
+  return [hostByID.get(line.id)?.seen, ...signs, line.querySelector(".users").textContent].join();
 }
 
 async function fetchRows(line) {
@@ -151,7 +151,7 @@ function toggleHost(line) {
 }
 
 document.addEventListener("click", (event) => {
-  const head = pageKind === "index" && event.target.closest(".hl");
+  const head = pageKind === "index" && event.target.closest(".host-line");
   if (head && !event.target.closest("a") && !String(getSelection())) {
     toggleHost(head.parentNode);
   }
@@ -183,7 +183,7 @@ function addFoldButton(line) {
   const button = makeButton("fold");
   button.setAttribute("aria-label", fill(words.rowsOf, line.id));
   button.setAttribute("aria-expanded", String(isOpen(line)));
-  line.querySelector(".hl").prepend(button);
+  line.querySelector(".host-line").prepend(button);
 }
 
 // reopen shows the rows that were fetched before, and fetches them if there is news.

@@ -27,7 +27,7 @@ function readHost(data, position, models) {
     seen: data.seen ?? 0,
     cpu: Number(data.cpu ?? -1),
     ram: Number(data.ram ?? -1),
-    signs: readSigns(gpus, findAll(".gl > :is(use, g)", line)),
+    signs: readSigns(gpus, findAll(".signs > :is(use, g)", line)),
     gpus,
   };
 }

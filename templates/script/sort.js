@@ -4,15 +4,15 @@ const listOrders = new Map(); // by caption of a list: its column, and whether t
 const stateOrder = Object.keys(words.states);
 
 function sortKey(cell) {
-  if (cell.matches(".s")) {
+  if (cell.matches(".gpu-state")) {
     return stateOrder.findIndex((state) => cell.querySelector(".chip." + state));
   }
-  const time = cell.matches(".k,.f") && cell.querySelector("time");
+  const time = cell.matches(".gpu-booking,.gpu-since") && cell.querySelector("time");
   if (time) {
     return time.dateTime;
   }
-  const text = (cell.querySelector(".v") ?? cell).textContent.trim().toLowerCase();
-  if (!cell.matches(".n,.i,.m,.u,.h")) {
+  const text = (cell.querySelector(".value") ?? cell).textContent.trim().toLowerCase();
+  if (!cell.matches(".number,.gpu-index,.gpu-memory,.gpu-load,.gpu-heat")) {
     return text;
   }
   const number = parseFloat(text.replace(",", "."));
@@ -77,7 +77,7 @@ function sortTable(table, column, descending) {
 // for falling; without one the rows are in the order of their numbers.
 function sortGPUs() {
   const descending = rowOrder.startsWith("-");
-  const name = rowOrder.slice(descending ? 1 : 0) || "i";
+  const name = rowOrder.slice(descending ? 1 : 0) || "gpu-index";
   for (const table of findAll("table.gpus")) {
     const column = findAll("th", table.tHead).findIndex((head) => head.classList[0] === name);
     if (column >= 0) {
@@ -90,7 +90,7 @@ function sortGPUs() {
 // others are.
 function makeSortable() {
   for (const table of findAll("table.sortable,table.gpus")) {
-    for (const head of findAll("thead th:not(.x)", table)) {
+    for (const head of findAll("thead th:not(.gpu-strip)", table)) {
       if (!head.querySelector("button") && showsHeads(table)) {
         addSortButton(table, head);
       }
@@ -120,7 +120,7 @@ function addSortButton(table, head) {
       return;
     }
     rowOrder = (descending ? "-" : "") + head.classList[0];
-    if (rowOrder === "i") {
+    if (rowOrder === "gpu-index") {
       rowOrder = "";
     }
     sortGPUs();
@@ -131,7 +131,7 @@ function addSortButton(table, head) {
 
 // What the hosts are sorted by, the largest first.
 const hostKeys = {
-  free: (line) => parseInt(line.querySelector(".hl .fr")?.textContent, 10) || 0,
+  free: (line) => parseInt(line.querySelector(".host-line .free-count")?.textContent, 10) || 0,
   load: (line) => hostByID.get(line.id)?.cpu ?? -1,
   memory: (line) => hostByID.get(line.id)?.ram ?? -1,
   seen: (line) => hostByID.get(line.id)?.seen ?? 0,

@@ -23,7 +23,7 @@ function makeAsker(address, show) {
 
 // showAnswer says what the server has read, or why it cannot be booked.
 function showAnswer(line, { says = "", note, error }) {
-  line.className = error ? "says bad" : "says d";
+  line.className = error ? "says bad" : "says dim";
   const details = makeElement("samp", "", error ?? note);
   details.lang = "en";
   line.replaceChildren(says, says && note ? " · " : "", details);

@@ -3,7 +3,7 @@ let tooltip = null;
 
 // A cell that is cut off says all of its text.
 tooltips.push((event) => {
-  const cell = event.target.closest(".map .w,.map .k,.us");
+  const cell = event.target.closest(".map .gpu-user,.map .gpu-booking,.users");
   if (!cell || cell.scrollWidth <= cell.clientWidth + 1 || cell.querySelector("[open]")) {
     return "";
   }
