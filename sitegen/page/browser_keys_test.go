@@ -308,6 +308,9 @@ func TestBrowserForcedColors(t *testing.T) {
 		`[...document.querySelectorAll(".chip")].filter(c => { const s = getComputedStyle(c); return s.color === s.backgroundColor || !c.textContent.trim(); }).length`, "0")
 	expect(t, b,
 		`getComputedStyle(document.querySelector(".memory-bar rect")).fill !== getComputedStyle(document.querySelector(".memory-bar")).backgroundColor`, "true")
+	// A part is as wide as its share: no rule takes it for a column.
+	expect(t, b, `[...document.querySelectorAll(".memory-bar .unowned")].map(
+		part => getComputedStyle(part).width === part.getAttribute("width") + "px").join()`, "true,true")
 	pressKeys(t, b, kb.Tab)
 	expect(t, b, `getComputedStyle(document.activeElement).outlineStyle`, "solid")
 	b.Quiet("file://" + dir)
