@@ -129,8 +129,8 @@ func (f *fleet) bundle(name string) *snapshot.Bundle {
 	return b
 }
 
-// snapshot is what a host collected last. At a pace of its own, the fleet is what it would be later, and says that it is
-// so now.
+// snapshot is what a host collected last. At a pace of its own, the fleet is what it would be later, and says that
+// it is so now.
 func (f *fleet) snapshot(name string, at time.Time) *snapshot.Snapshot {
 	if f.pace == 0 || at.Before(f.began) {
 		return f.Snapshot(name, at)

@@ -164,7 +164,9 @@ func (s *suite) kept(o publisher.Options, proxy *sshtest.Proxy, server *sshtest.
 
 // received compares the built-in server with sshd, in turns: what a push costs each over a kept and over a fresh
 // connection.
-func (s *suite) received(h *harness, host string, o publisher.Options, proxy *sshtest.Proxy, server *sshtest.Server, bundle one) error {
+func (s *suite) received(
+	h *harness, host string, o publisher.Options, proxy *sshtest.Proxy, server *sshtest.Server, bundle one,
+) error {
 	keys, state := h.TempDir(), h.TempDir()
 	sshtest.WriteKey(h, filepath.Join(keys, host), "ed25519", "")
 	cmd, port, err := s.startReceive(h, h.TempDir(), state, keys)
@@ -238,7 +240,9 @@ func (s *suite) startReceive(h *harness, data, state, keys string) (*exec.Cmd, i
 
 // receivedFresh is the same over fresh connections: ours are the options for the built-in server, whose process is
 // pid, and o those for sshd.
-func (s *suite) receivedFresh(ours, o publisher.Options, pid int, proxy *sshtest.Proxy, server *sshtest.Server, bundle one) error {
+func (s *suite) receivedFresh(
+	ours, o publisher.Options, pid int, proxy *sshtest.Proxy, server *sshtest.Server, bundle one,
+) error {
 	ours.Keep, o.Keep = false, false
 	receive, err := publisher.New(ours)
 	if err != nil {

@@ -92,7 +92,9 @@ func (c *Collector) addAMD(s *snapshot.Snapshot, k *amdsmi.Kernel, a *amdsmi.Ans
 }
 
 // askAMD runs the tool. failed says why its answer is missing, where the driver may be why.
-func (c *Collector) askAMD(ctx context.Context, s *snapshot.Snapshot, key string, deadline time.Time) (a amdsmi.Answer, failed string) {
+func (c *Collector) askAMD(
+	ctx context.Context, s *snapshot.Snapshot, key string, deadline time.Time,
+) (a amdsmi.Answer, failed string) {
 	program, err := c.find(c.opts.AMDSMI)
 	if err != nil && c.opts.AMDSMI == "amd-smi" {
 		program, err = c.find("rocm-smi")

@@ -38,7 +38,9 @@ func (c *Collector) find(program string) (string, error) {
 }
 
 // run runs a program here, or returns what it has said elsewhere.
-func (c *Collector) run(ctx context.Context, program string, args, env []string, budget time.Duration, maxStdout int) run {
+func (c *Collector) run(
+	ctx context.Context, program string, args, env []string, budget time.Duration, maxStdout int,
+) run {
 	if c.opts.Elsewhere == nil {
 		return execute(ctx, program, args, env, budget, maxStdout)
 	}

@@ -35,8 +35,8 @@ func openBucket(o Options) (*bucket, error) {
 }
 
 // put replaces one object. A latest file replaces the one that was there when this process began or wrote last, and
-// nothing else: a request that a store carries out late must not replace a newer file. Where another process of this node
-// has been faster with a newer one, it is left alone.
+// nothing else: a request that a store carries out late must not replace a newer file. Where another process of
+// this node has been faster with a newer one, it is left alone.
 func (b *bucket) put(ctx context.Context, name string, data []byte) error {
 	p := b.properties(name)
 	if name != LatestName {

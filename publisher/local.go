@@ -48,7 +48,8 @@ func (p *Publisher) putLocal(name string, data []byte) error {
 	if _, err := atomicfile.Sweep(drop, tempAge, time.Now()); err != nil {
 		p.opts.Log.Warn("removing temporary files of the drop", "dir", drop, "err", err)
 	}
-	if _, err := atomicfile.Write(filepath.Join(drop, name), data, 0o644); err != nil { // the generator may be another user
+	// The generator may be another user.
+	if _, err := atomicfile.Write(filepath.Join(drop, name), data, 0o644); err != nil {
 		return &Error{Code: CodeLocal, Err: fmt.Errorf("writing %s: %w", name, err),
 			Advice: "look at: df -h " + shell.Quote(drop) + "; ls -ld " + shell.Quote(drop)}
 	}

@@ -175,7 +175,9 @@ func sameMoments(a, b Booking) bool { return a.From.Equal(b.From) && a.Until.Equ
 // Keep adds offsets to the times of [File.Moved] and returns these bookings. With words, times keep their digits and
 // get the offset of the present zone; otherwise they keep the moments that they meant in the earlier zone. All other
 // bytes of the file stay.
-func (f *File) Keep(ctx context.Context, by By, was *time.Location, words bool, opts Options) (kept []Booking, err error) {
+func (f *File) Keep(
+	ctx context.Context, by By, was *time.Location, words bool, opts Options,
+) (kept []Booking, err error) {
 	earlier := *f // changes are recorded by what bookings meant in the earlier zone
 	earlier.zone.Location = was
 	err = earlier.Update(ctx, by, func(data []byte) ([]byte, error) {

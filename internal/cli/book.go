@@ -345,7 +345,9 @@ func (e *editor) atKnownHost(place string) bool {
 }
 
 // choose picks free GPUs that nobody has booked until the end.
-func (e *editor) choose(data []byte, r *bookRequest, one booking.Booking, hosts []booking.Booking) ([]booking.Booking, error) {
+func (e *editor) choose(
+	data []byte, r *bookRequest, one booking.Booking, hosts []booking.Booking,
+) ([]booking.Booking, error) {
 	wish := board.Wish{Request: r.pick.Request, GPUs: r.gpus, OneHost: r.oneHost, From: one.From, Until: one.Until}
 	for _, b := range hosts {
 		wish.Hosts = append(wish.Hosts, b.Host)
@@ -406,7 +408,9 @@ func (e *editor) unusable(wanted []booking.Booking) {
 }
 
 // finish makes a change, or with --dry-run shows it, and says what came of it.
-func (e *editor) finish(ctx context.Context, r *bookRequest, verb string, edit func([]byte) (booking.Change, error)) error {
+func (e *editor) finish(
+	ctx context.Context, r *bookRequest, verb string, edit func([]byte) (booking.Change, error),
+) error {
 	c, err := e.change(ctx, r.dryRun, edit)
 	if refusal, ok := errors.AsType[*booking.Refusal](err); ok && len(refusal.Jobs) > 0 {
 		return e.inUse(r, refusal)

@@ -236,7 +236,9 @@ func (a *app) load(c *cobra.Command) (*config.Config, error) {
 }
 
 // configured makes what cobra runs of a command that needs the settings.
-func (a *app) configured(run func(c *cobra.Command, cfg *config.Config, args []string) error) func(*cobra.Command, []string) error {
+func (a *app) configured(
+	run func(c *cobra.Command, cfg *config.Config, args []string) error,
+) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		cfg, err := a.load(c)
 		if err != nil {

@@ -84,7 +84,9 @@ type demonstration struct {
 const maxDemoSites = 9
 
 // demoSites runs several demonstrations, and a generator without hosts that shows them all.
-func (a *app) demoSites(ctx context.Context, asked *config.Config, log io.Writer, l net.Listener, sites int) (err error) {
+func (a *app) demoSites(
+	ctx context.Context, asked *config.Config, log io.Writer, l net.Listener, sites int,
+) (err error) {
 	dir, err := os.MkdirTemp("", "gpuboard-demo-")
 	if err != nil {
 		return fmt.Errorf("making a temporary directory: %w", err)

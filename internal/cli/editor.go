@@ -181,7 +181,9 @@ func (e *editor) note(notes ...string) {
 }
 
 // change makes a change under the lock; with dryRun it only reads.
-func (e *editor) change(ctx context.Context, dryRun bool, edit func([]byte) (booking.Change, error)) (c booking.Change, err error) {
+func (e *editor) change(
+	ctx context.Context, dryRun bool, edit func([]byte) (booking.Change, error),
+) (c booking.Change, err error) {
 	if dryRun {
 		data, err := e.file.ReadSaved(ctx)
 		if err != nil {

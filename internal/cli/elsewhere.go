@@ -68,7 +68,9 @@ func (a *app) openEverywhere(
 }
 
 // openOn returns what may be used on one board, on hosts that the patterns mean.
-func (a *app) openOn(ctx context.Context, s *source.Source, request board.Request, patterns []string, mine func(string) bool) ([]board.Unit, error) {
+func (a *app) openOn(
+	ctx context.Context, s *source.Source, request board.Request, patterns []string, mine func(string) bool,
+) ([]board.Unit, error) {
 	p, err := s.Read(ctx)
 	if err != nil {
 		return nil, err

@@ -105,7 +105,9 @@ func printConcerns(w io.Writer, list []concern) error {
 }
 
 // concerns reads the configuration and the board.
-func (a *app) concerns(ctx context.Context, c *cobra.Command, from, name string, within time.Duration) (list []concern, err error) {
+func (a *app) concerns(
+	ctx context.Context, c *cobra.Command, from, name string, within time.Duration,
+) (list []concern, err error) {
 	cfg, err := a.load(c)
 	if err != nil {
 		return nil, err

@@ -1,2 +1,3 @@
-// Package e2e holds tests of the whole product: they build the program and run it beside real servers, browsers and system calls that fail.
+// Package e2e holds tests of the whole product: they build the program and run it beside real servers, browsers and
+// system calls that fail.
 package e2e

@@ -224,7 +224,9 @@ func some(names []string) string {
 // parse makes a snapshot of the files of one host. written is when the file of GPUs was
 // written according to the local clock, zero if unknown; it is used only to detect a wrong
 // zone.
-func parse(host string, files map[string][]byte, zone *time.Location, now, written time.Time) (*snapshot.Snapshot, []snapshot.Problem) {
+func parse(
+	host string, files map[string][]byte, zone *time.Location, now, written time.Time,
+) (*snapshot.Snapshot, []snapshot.Problem) {
 	r := &reader{host: host, zone: zone, now: now}
 	gpus, all, at := r.gpus(files[gpusFile])
 	if at.IsZero() {

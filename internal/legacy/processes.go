@@ -129,7 +129,9 @@ func program(name string) string {
 // owners reads HOST_users.csv: a line of JSON with the pids that are below each
 // GPU process (by parent or process group), then lines of ps: pid, user, start. asked is
 // false if there is no output of ps, so that no process counts as dead.
-func (r *reader) owners(files map[string][]byte, s *snapshot.Snapshot) (owners map[int]owner, children map[int][]int, asked bool) {
+func (r *reader) owners(
+	files map[string][]byte, s *snapshot.Snapshot,
+) (owners map[int]owner, children map[int][]int, asked bool) {
 	owners, children = map[int]owner{}, map[int][]int{}
 	raw, there := files[usersFile]
 	if !there {

@@ -99,7 +99,9 @@ func (o Options) server() (*sdk.Server, error) {
 }
 
 // add adds a tool. Its answer is words and a document of the site's schema, or of a change if schema is "".
-func add[In any](t *tools, name, description, schema string, answer func(context.Context, In) (words string, doc []byte, err error)) error {
+func add[In any](
+	t *tools, name, description, schema string, answer func(context.Context, In) (words string, doc []byte, err error),
+) error {
 	shape, err := changeSchema, error(nil)
 	if schema != "" {
 		shape, err = data.Schema(schema)

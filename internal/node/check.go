@@ -220,7 +220,9 @@ func stop(ctx context.Context, spool string) error {
 
 // waitForHeartbeat waits for a heartbeat as wanted, until the limit or until ended reports that
 // there will be none. ended may be nil.
-func waitForHeartbeat(ctx context.Context, spool string, limit time.Duration, wanted func(Heartbeat) bool, ended func() bool) (beat Heartbeat, err error) {
+func waitForHeartbeat(
+	ctx context.Context, spool string, limit time.Duration, wanted func(Heartbeat) bool, ended func() bool,
+) (beat Heartbeat, err error) {
 	found := false
 	pollErr := poll(ctx, limit, func() (bool, error) {
 		over := ended != nil && ended() // asked first: the last heartbeat may come just before

@@ -89,7 +89,9 @@ func Open(target string, getenv func(string) string) (*Bucket, error) {
 
 // Put replaces an object and returns its tag. If match is not "", it does so only while the object has that tag; else
 // the error wraps [ErrChanged].
-func (b *Bucket) Put(ctx context.Context, name string, data []byte, p Properties, match string) (tag string, err error) {
+func (b *Bucket) Put(
+	ctx context.Context, name string, data []byte, p Properties, match string,
+) (tag string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	o := minio.PutObjectOptions{

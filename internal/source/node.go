@@ -85,7 +85,9 @@ const siteSilence = 15 * time.Minute
 // bookingsHere are the bookings for this host: from comments.json where that
 // lies here, else from the site. Where neither is configured nobody has booked
 // anything; where they cannot be had, that is a problem to be said.
-func bookingsHere(ctx context.Context, o Options, host, dir string, opt booking.Options) (*booking.Calendar, bool, []snapshot.Problem) {
+func bookingsHere(
+	ctx context.Context, o Options, host, dir string, opt booking.Options,
+) (*booking.Calendar, bool, []snapshot.Problem) {
 	cfg := o.Config
 	comments := cfg.String("comments")
 	named := comments != ""

@@ -14,8 +14,8 @@ import (
 	"gpuboard/sitegen/render"
 )
 
-// Concerning reads a board with the hosts where the person who has a name computes or has booked something now, and with
-// all bookings. Of a site it reads no other hosts, because a large board takes long to read.
+// Concerning reads a board with the hosts where the person who has a name computes or has booked something now, and
+// with all bookings. Of a site it reads no other hosts, because a large board takes long to read.
 func (s *Source) Concerning(ctx context.Context, is func(name string) bool) (*board.Board, error) {
 	if s.data != "" {
 		return s.mergeData(ctx)

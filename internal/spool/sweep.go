@@ -50,8 +50,8 @@ func (d *Drops) Usage(host string, now time.Time) (Usage, error) {
 }
 
 // Sweep removes what does not belong into the drop of a host: files with other names ten
-// minutes after they were written, or all but the newest at once if the drop exceeds its limits; files that are too large for a
-// reader; hour files that are expired or too many, oldest first; empty directories. It
+// minutes after they were written, or all but the newest at once if the drop exceeds its limits; files that are too
+// large for a reader; hour files that are expired or too many, oldest first; empty directories. It
 // reads two thousand entries, so a larger drop takes several calls. It follows no symlinks
 // and enters no directory but "in".
 //

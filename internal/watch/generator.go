@@ -81,8 +81,8 @@ func Usage(ctx context.Context, cfg *config.Config, from, to time.Time) (*data.U
 	return &data.Usage{Window: w, Energy: o.About.Energy}, err
 }
 
-// NewGenerator makes the generator of the configured site. Errors have an exit status. A demonstration has no hooks, and
-// its site stays here.
+// NewGenerator makes the generator of the configured site. Errors have an exit status. A demonstration has no
+// hooks, and its site stays here.
 func NewGenerator(
 	cfg *config.Config, version string, now func() time.Time, demo bool, ask SSHConfig,
 ) (*sitegen.Generator, error) {

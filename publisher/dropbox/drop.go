@@ -47,7 +47,9 @@ type session struct {
 	verified bool               // it has brought a bundle of its own host
 }
 
-func openDrop(drops *os.Root, contents *spool.Drops, host string, limits Limits, now func() time.Time) (*session, error) {
+func openDrop(
+	drops *os.Root, contents *spool.Drops, host string, limits Limits, now func() time.Time,
+) (*session, error) {
 	if err := drops.Mkdir(host, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}

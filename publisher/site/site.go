@@ -214,8 +214,8 @@ func (c *Copier) Withdrawn(_ string, names ...string) error {
 	return nil
 }
 
-// Properties is what a store is to tell of a file of the site. Pages are stored compressed, as browsers take them; texts
-// and JSON are plain, because curl does not unpack them unless told to.
+// Properties is what a store is to tell of a file of the site. Pages are stored compressed, as browsers take them;
+// texts and JSON are plain, because curl does not unpack them unless told to.
 func Properties(name string) objectstore.Properties {
 	p := objectstore.Properties{Type: render.ContentType(name), CacheControl: "no-cache"}
 	if strings.HasPrefix(name, "assets/") { // named after their content

@@ -57,8 +57,8 @@ func Files(in render.Input, own fs.FS) error {
 	return nil
 }
 
-// missingPath is the page in the place of those that do not exist. It is sent at any depth, so its links begin where the
-// site does.
+// missingPath is the page in the place of those that do not exist. It is sent at any depth, so its links begin
+// where the site does.
 const missingPath = "404.html"
 
 // home is the path of the site on its web server, as far as that is known.

@@ -34,9 +34,13 @@ type Notice struct {
 	Text    string `json:"text"`              // without the place
 }
 
-// Notices returns what concerns the person who has a name now: those of their bookings that begin or end within a length
-// of time, and the GPUs that they use or have booked. GPUs of a host of which there is the same to say share a notice.
-func Notices(b *board.Board, is func(name string) bool, bookings []board.Booking, now time.Time, within time.Duration, zone *time.Location) []Notice {
+// Notices returns what concerns the person who has a name now: those of their bookings that begin or end within a
+// length of time, and the GPUs that they use or have booked. GPUs of a host of which there is the same to say share
+// a notice.
+func Notices(
+	b *board.Board, is func(name string) bool, bookings []board.Booking,
+	now time.Time, within time.Duration, zone *time.Location,
+) []Notice {
 	n := &notices{textPage: newTextPage(b, Options{Zone: zone}), is: is, now: now}
 	for i := range bookings {
 		n.booking(&bookings[i], within)

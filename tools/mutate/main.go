@@ -67,7 +67,9 @@ type runner struct {
 }
 
 // sample tries number changes of each package, and prints those that survive.
-func (r runner) sample(ctx context.Context, packages []string, number int, seed uint64) (tried, survived int, err error) {
+func (r runner) sample(
+	ctx context.Context, packages []string, number int, seed uint64,
+) (tried, survived int, err error) {
 	if r.root, err = filepath.Abs(".."); err != nil {
 		return 0, 0, err
 	}

@@ -1,4 +1,5 @@
-// Package faulttest runs a program, counts the system calls that it makes, and lets any one of them fail or be its last.
+// Package faulttest runs a program, counts the system calls that it makes, and lets any one of them fail or be its
+// last.
 //
 // strace can do that, too, but its counter is one for each thread, and a Go
 // program moves its work between threads as it likes. Here the calls of the

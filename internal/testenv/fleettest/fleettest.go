@@ -1,4 +1,5 @@
-// Package fleettest is what benchmarks and long tests know of a fleet of demo's that is large: its bookings and its last day.
+// Package fleettest is what benchmarks and long tests know of a fleet of demo's that is large: its bookings and its
+// last day.
 package fleettest
 
 import (

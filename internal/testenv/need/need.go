@@ -1,4 +1,5 @@
-// Package need is what a test says when it takes something that a machine may lack: a program, root, the zones of the world.
+// Package need is what a test says when it takes something that a machine may lack: a program, root, the zones of
+// the world.
 //
 // What is missing skips the test with the reason, and fails it when
 // GPUBOARD_REQUIRE_ALL=1 says, as in continuous integration, that all is there.

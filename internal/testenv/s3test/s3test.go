@@ -31,7 +31,8 @@ type Store struct {
 	written func(name string, content []byte)
 }
 
-// Cut, as the answer to a request, is the end of the connection. Lost is the same once the store has done what was asked.
+// Cut, as the answer to a request, is the end of the connection. Lost is the same once the store has done what was
+// asked.
 const (
 	Cut  = -1
 	Lost = -2

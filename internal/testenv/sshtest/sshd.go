@@ -1,4 +1,5 @@
-// Package sshtest is what tests of the SFTP door need: a real OpenSSH server of their own, and a line that can be made bad.
+// Package sshtest is what tests of the SFTP door need: a real OpenSSH server of their own, and a line that can be
+// made bad.
 //
 // Everything listens on 127.0.0.1, lives in the test's temporary directory and
 // is ended by process id when the test ends.
