@@ -17,7 +17,6 @@ import (
 	"golang.org/x/net/html"
 
 	"gpuboard/internal/board"
-	"gpuboard/internal/events"
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/sitegen/data"
 	"gpuboard/sitegen/render"
@@ -416,95 +415,6 @@ func TestNamesOfAStack(t *testing.T) {
 	}
 	if len(names) != 11 {
 		t.Errorf("there are %d names", len(names))
-	}
-}
-
-// The day of a host has marks of what happened, which are explained below, and what each person used in their color.
-func TestMarksOfAHost(t *testing.T) {
-	in := boardtest.Remembered(boardtest.Lab())
-	h := &in.Board.Hosts[0]
-	for i := range h.GPUs {
-		h.GPUs[i].Holders, h.GPUs[i].XID = nil, nil
-	}
-	span := &in.History.Hosts["atlas"].Spans[0]
-	holders := make([]string, 96)
-	for i := 50; i < 60; i++ {
-		holders[i] = "mira"
-	}
-	h.GPUs[5].Holders = holders
-	clear(span.GPUs[h.GPUs[4].Key()][render.PastHeld])
-	in.Board.Bookings = []board.Booking{
-		*boardtest.Booked("atlas", []int{4}, "eva", span.From.Add(6*time.Hour), span.From.Add(12*time.Hour), ""),
-	}
-	lost := span.From.Add(20 * time.Hour)
-	in.Events = []events.Event{
-		{Kind: events.GPULost, At: lost, Host: "atlas", GPU: new(7), Users: []string{"kai"}},
-		{Kind: events.GPULost, At: lost, Host: "boreas", GPU: new(1)},
-		{Kind: events.BookingStart, At: span.From.Add(6 * time.Hour), Host: "atlas", GPU: new(4),
-			Booking: in.Board.Bookings[0].ID},
-	}
-	doc := parse(t, boardtest.FileOf(t, pages(t, in), "hosts/atlas/index.html"))
-	var list []string
-	unused, colored, marks := 0, 0, 0
-	for _, n := range elements(doc) {
-		switch {
-		case n.Data == "li" && n.Parent.Data == "ol" && hasClass(n.Parent, "happened"):
-			list = append(list, strings.Join(strings.Fields(textOf(n)), " "))
-		case n.Data == "path" && hasClass(n, "unused"):
-			unused++
-		case n.Data == "path" && hasClass(n, "area") && hasClass(n, "person1"):
-			colored++
-		case n.Data == "circle" && hasClass(n.Parent.Parent, "marks"):
-			marks++
-		}
-	}
-	for i, want := range []string{"GPU 4 eva booking begins", "silent for 3 h", "GPU 4 eva booking ends",
-		"GPU 5 mira began",
-		"GPU 5 mira ended", "GPU 7 kai lost"} {
-		if i >= len(list) || !strings.HasPrefix(list[i], strconv.Itoa(i+1)) || !strings.HasSuffix(list[i], want) {
-			t.Errorf("line %d should say %q: %q", i+1, want, list)
-		}
-	}
-	if len(list) != 6 || marks != 6 || unused != 1 || colored != 2 {
-		t.Errorf("%d lines, %d marks, %d spans booked and not used, %d charts in a color", len(list), marks, unused,
-			colored)
-	}
-}
-
-// The fleet's list has what the log and the bookings tell, once, the newest first.
-func TestFleetHappened(t *testing.T) {
-	in := boardtest.Remembered(boardtest.Lab())
-	for i := range in.Board.Hosts {
-		in.Board.Hosts[i].Node.UptimeSeconds = nil
-		for j := range in.Board.Hosts[i].GPUs {
-			in.Board.Hosts[i].GPUs[j].XID = nil
-		}
-	}
-	b := *boardtest.Booked("atlas", []int{0, 1}, "mira", boardtest.Now.Add(-30*time.Hour), boardtest.Now.Add(time.Hour),
-		"")
-	in.Board.Bookings = []board.Booking{b}
-	in.Events = []events.Event{
-		{Kind: events.BookingStart, At: b.From, Host: "atlas", Booking: b.ID, Users: []string{"mira"}},
-		{Kind: events.BookingEnd, At: boardtest.Now.Add(-20 * time.Hour), Host: "gone", Booking: "released",
-			Users: []string{"kai"}},
-		{Kind: events.HostDown, At: boardtest.Now.Add(-time.Hour), Host: "boreas"},
-		{Kind: events.BookingEnding, At: boardtest.Now, Host: "atlas", Booking: b.ID},
-		{Kind: events.GPUContested, At: boardtest.Now.Add(-2 * time.Hour), Host: "atlas", GPU: new(3),
-			Users: []string{"ada"}},
-		{Kind: events.GPUContested, At: boardtest.Now.Add(-2 * time.Hour), Host: "atlas", GPU: new(3),
-			Users: []string{"kai"}},
-		{Kind: events.GPUXID, At: boardtest.Now.Add(-3 * time.Hour), Host: "atlas", GPU: new(3)}, // the snapshot says it
-	}
-	var got []string
-	for _, n := range within(docAt(t, in, "history/index.html"), "ol", "happened") {
-		for _, line := range within(n, "li", "") {
-			got = append(got, strings.TrimSpace(strings.TrimPrefix(textOf(line), textOf(find(line, "time")))))
-		}
-	}
-	want := []string{"boreas down", "atlas GPU 3 ada kai booked by one person, used by another",
-		"gone kai booking ends", "atlas GPU 0, 1 mira booking begins"}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
 	}
 }
 
