@@ -426,9 +426,9 @@ func TestBrowserRenewalKeepsWhatIsTyped(t *testing.T) {
 	l.click(row + " .panel summary")
 	l.until("the panel", fmt.Sprintf(`!!document.querySelector("%s .wish")`, row))
 	l.fill(row+" .wish input[name=comment]", "half a sen")
-	browser.Eval[bool](l.page, `(document.querySelector("h1").dataset.old = "1", true)`)
+	built := browser.Eval[string](l.page, `document.documentElement.dataset.built`)
 	l.generate()
-	l.until("the renewal", `!document.querySelector("h1").dataset.old`)
+	l.until("the renewal", fmt.Sprintf(`document.documentElement.dataset.built !== %q`, built))
 	l.until("the panel with what was typed", fmt.Sprintf(`document.querySelector("%s .panel").open && document.querySelector("%s .wish input[name=comment]")?.value === "half a sen"`, row, row))
 }
 

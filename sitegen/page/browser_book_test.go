@@ -150,7 +150,7 @@ func TestFreeSpaceBeginsABooking(t *testing.T) {
 		{"#_week-b1 .lines", 1, 0.5, "b1:1", 84},
 		{"#_week-b1 .lines", 3, 0.5, "", 0}, // lost
 		{"#_week-b1 .band", 0, 0.5, "b1:0", 84},
-		{"#_wa1 .band", 0, 0.99, "a1:0", 166},
+		{"#_week-a1 .band", 0, 0.99, "a1:0", 166},
 	} {
 		tab.Open(site + "bookings/index.html")
 		box := browser.Eval[[]float64](tab,
@@ -183,10 +183,10 @@ const weekLine = 18
 func weekHosts(t *testing.T, in render.Input) (hosts map[string]*html.Node, without []*html.Node) {
 	t.Helper()
 	hosts = map[string]*html.Node{}
-	for _, n := range within(docAt(t, in, "bookings/index.html"), "div", "wh") {
+	for _, n := range within(docAt(t, in, "bookings/index.html"), "div", "week-host") {
 		name := find(n, "summary")
 		if name == nil {
-			name = within(n, "", "nm")[0]
+			name = within(n, "", "host-name")[0]
 		}
 		if hasClass(n, "rest") {
 			without = append(without, n)
@@ -223,15 +223,15 @@ func TestWeekCountsWhatIsFree(t *testing.T) {
 		}
 	}
 	for host, want := range map[string]string{
-		"atlas":  "f5 f2 f5 f6 f7 f6 f7 f8 , 2, 5 of 8 free, 6 of 8 free, 7 of 8 free, 6 of 8 free, 7 of 8 free, 8 of 8 free",
+		"atlas":  "free5 free2 free5 free6 free7 free6 free7 free8 , 2, 5 of 8 free, 6 of 8 free, 7 of 8 free, 6 of 8 free, 7 of 8 free, 8 of 8 free",
 		"boreas": "maintenance · new power supply",
 		"fornax": "silent since Fri 07:40, not known to be free",
 		"icarus": "never reported, not known to be free",
-		"helios": "f0 , 0 of 1 free",
-		"gaia":   "f8 f4 f8 f0 f8 , 1, 2 of 2 free, maintenance, 2 of 2 free",
+		"helios": "free0 , 0 of 1 free",
+		"gaia":   "free8 free4 free8 free0 free8 , 1, 2 of 2 free, maintenance, 2 of 2 free",
 		// Of four GPUs one is lost; of whole GPUs and slices, each has its number.
-		"europa": "f4 f0 f4 f6 , 0, 3 of 4 free",
-		"ceres":  "f8 f7 f4 f7 f8 , 3 + 3 MIG of 3 + 3 MIG free",
+		"europa": "free4 free0 free4 free6 , 0, 3 of 4 free",
+		"ceres":  "free8 free7 free4 free7 free8 , 3 + 3 MIG of 3 + 3 MIG free",
 	} {
 		if got[host] != want {
 			t.Errorf("%s: %q\nwant %q", host, got[host], want)
@@ -273,16 +273,17 @@ func TestWeekDrawsEqualBookingsOnce(t *testing.T) {
 	in.Board.Colors = map[string]int{"mira": 3}
 	in.Board.Count()
 	hosts, _ := weekHosts(t, in)
-	line := within(hosts[h.Name], "svg", "ln")[0]
+	line := within(hosts[h.Name], "svg", "lines")[0]
 	var got []string
-	for _, b := range within(line, "svg", "bk") {
+	for _, b := range within(line, "svg", "bar") {
 		text := find(b, "text")
 		got = append(got, fmt.Sprintf("%s %s %s+%s %s", textOf(text), attr(b, "class"), attr(b, "y"), attr(b, "height"),
 			attr(text, "class")))
 	}
-	want := []string{ // by: the name is beside the bar; m: on a narrow screen there is no room for it
-		"mira a comment bk person3 1+33 ", "eva bk person0 by 37+15 ", "ada a comment bk person0 55+15 m",
-		"mira a comment bk person3 73+15 ", "lea, not booked bk person0 run by 97+4 ",
+	want := []string{
+		"mira a comment bar person3 1+33 ", "eva bar person0 beside 37+15 ",
+		"ada a comment bar person0 55+15 needs-medium", "mira a comment bar person3 73+15 ",
+		"lea, not booked bar person0 run beside 97+4 ",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the bars are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -179,7 +179,7 @@ func TestShots(t *testing.T) {
 // small.
 func scriptMarks(t *testing.T, parts []string, own string) (marks []string) {
 	t.Helper()
-	property := regexp.MustCompile(`\.[A-Za-z]{4,}\b|\b[A-Za-z]{4,}:`)
+	property := regexp.MustCompile(`\.[A-Za-z]{4,}\b|\b[A-Za-z]{4,}:|\[data-[a-z]+\]`)
 	of := map[string][]string{}
 	for _, part := range parts {
 		b, err := fs.ReadFile(templates.Files(), part)
@@ -209,7 +209,9 @@ func TestScriptsAreTheirParts(t *testing.T) {
 	var listed []string
 	for _, s := range templates.Scripts() {
 		listed = append(listed, s.Parts...)
-		i := slices.IndexFunc(files, func(f render.File) bool { return strings.HasPrefix(f.Path, "assets/"+s.Name+".") })
+		i := slices.IndexFunc(files, func(f render.File) bool {
+			return strings.HasPrefix(f.Path, "assets/"+s.Name+".") && strings.HasSuffix(f.Path, ".js")
+		})
 		if i < 0 {
 			t.Fatalf("there is no script %s", s.Name)
 		}

@@ -137,7 +137,7 @@ func TestHelpIsReadOnAPage(t *testing.T) {
 				}
 			}
 		}
-		for _, toc := range within(doc, "nav", "toc") {
+		for _, toc := range within(doc, "nav", "contents") {
 			for _, n := range within(toc, "a", "") {
 				contents = append(contents, textOf(n))
 			}
@@ -145,7 +145,7 @@ func TestHelpIsReadOnAPage(t *testing.T) {
 		if !slices.Equal(contents, headings) {
 			t.Errorf("%s: the contents are %q, the headings %q", p.Name, contents, headings)
 		}
-		if numbers := within(article, "td", "n") != nil; numbers != strings.Contains(string(source), "-:|") {
+		if numbers := within(article, "td", "number") != nil; numbers != strings.Contains(string(source), "-:|") {
 			t.Errorf("%s: it has numbers on the right: %t", p.Name, numbers)
 		}
 	}
@@ -377,7 +377,7 @@ func TestFirstLineHasNoMarks(t *testing.T) {
 		in, got := boardtest.Big(1), ""
 		in.Notice = source
 		for _, n := range within(docAt(t, in, "index.html"), "details", "notice") {
-			got = textOf(within(n, "span", "fst")[0])
+			got = textOf(within(n, "span", "excerpt")[0])
 		}
 		if got != want {
 			t.Errorf("of the notice %q, %q is shown at first, want %q", source, got, want)

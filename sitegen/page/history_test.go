@@ -163,7 +163,8 @@ func TestChartsSayWhatIsKnownAndNoMore(t *testing.T) {
 		return past.Spans[span].GPUs[h.GPUs[gpu].Key()][render.PastUtilization]
 	}
 	drawn := func() []*html.Node {
-		return within(docAt(t, in, "hosts/atlas/history/index.html"), "svg", "wide")
+		all := within(docAt(t, in, "hosts/atlas/history/index.html"), "svg", "wide")
+		return slices.DeleteFunc(all, func(n *html.Node) bool { return strings.HasPrefix(attr(n, "aria-label"), "host, ") })
 	}
 	pathOf := func(chart *html.Node, class string) string {
 		if paths := within(chart, "path", class); len(paths) > 0 {
@@ -191,14 +192,14 @@ func TestChartsSayWhatIsKnownAndNoMore(t *testing.T) {
 	}
 	for i, chart := range charts {
 		values := utilization(i/len(h.GPUs), i%len(h.GPUs))
-		back := readBack(pathOf(chart, "val"), len(values), 100)
+		back := readBack(pathOf(chart, "area"), len(values), 100)
 		gaps := 0
 		for k, v := range values {
 			if v == render.PastUnknown {
 				gaps++
 			}
 			if (v == render.PastUnknown) != math.IsNaN(back[k]) || v != render.PastUnknown && float64(v) != back[k] {
-				t.Fatalf("chart %d: %v is drawn as %s, which says %v", i, values, pathOf(chart, "val"), back)
+				t.Fatalf("chart %d: %v is drawn as %s, which says %v", i, values, pathOf(chart, "area"), back)
 			}
 		}
 		shown := 0
@@ -228,7 +229,7 @@ func TestChartsSayWhatIsKnownAndNoMore(t *testing.T) {
 		copy(values, c.values)
 	}
 	for i, chart := range drawn()[:len(cases)] {
-		if got := pathOf(chart, "val"); got != cases[i].path {
+		if got := pathOf(chart, "area"); got != cases[i].path {
 			t.Errorf("%v is %s, want %s", cases[i].values, got, cases[i].path)
 		}
 	}
@@ -323,7 +324,7 @@ func TestChartShowsBookingsOfTheGPU(t *testing.T) {
 		b.Host = h.Name
 		in.Board.Bookings = []board.Booking{*b}
 		doc := docAt(t, in, "hosts/gpu000/index.html")
-		if drawn := within(doc, "path", "bd") != nil; drawn != want || within(doc, "svg", "ch") == nil {
+		if drawn := within(doc, "path", "booked-time") != nil; drawn != want || within(doc, "svg", "chart") == nil {
 			t.Errorf("%+v is drawn: %v", b, drawn)
 		}
 	}
@@ -433,7 +434,7 @@ func TestTicks(t *testing.T) {
 		"23 Nov day, 30 Nov day, 7 Dec day, 14 Dec day",
 	} {
 		var got []string
-		for _, n := range within(within(panes[i], "svg", "ax")[0], "text", "") {
+		for _, n := range within(within(panes[i], "svg", "ticks")[0], "text", "") {
 			got = append(got, strings.TrimSpace(textOf(n)+" "+attr(n, "class")))
 		}
 		if strings.Join(got, ", ") != want {

@@ -227,7 +227,7 @@ func TestModelName(t *testing.T) {
 		in := boardtest.Big(1)
 		in.Board.Hosts[0].Models = []board.Model{{Name: short, Total: 8, MemoryTotal: new(int64(81559))}}
 		got := ""
-		for _, n := range within(docAt(t, in, "hosts/gpu000/index.html"), "span", "md") {
+		for _, n := range within(docAt(t, in, "hosts/gpu000/index.html"), "span", "models") {
 			got += textOf(n)
 		}
 		if got != "8 × "+want {
@@ -258,8 +258,8 @@ func TestRowsNameTheModelOnMixedHosts(t *testing.T) {
 		in.Board.Hosts[0].GPUs, in.Board.Bookings = tc.gpus, nil
 		in.Board.Count()
 		named := false
-		for _, row := range within(docAt(t, in, "hosts/gpu000/index.html"), "tr", "r") {
-			named = named || !hasClass(row, "slice") && within(row, "span", "ml") != nil
+		for _, row := range within(docAt(t, in, "hosts/gpu000/index.html"), "tr", "row") {
+			named = named || !hasClass(row, "slice") && within(row, "span", "kind") != nil
 		}
 		if named != tc.want {
 			t.Errorf("%d GPUs: the rows name their models: %v, want %v", len(tc.gpus), named, tc.want)

@@ -22,7 +22,7 @@ func signOf(t *testing.T, card board.GPU) string {
 	in := boardtest.Big(rowHosts + 1)
 	in.Board.Hosts[0].GPUs, in.Board.Bookings = []board.GPU{card}, nil
 	in.Board.Count()
-	signs := within(byID(docAt(t, in, "index.html"), "gpu000"), "svg", "gl")[0]
+	signs := within(byID(docAt(t, in, "index.html"), "gpu000"), "svg", "signs")[0]
 	text := ""
 	for _, n := range elements(signs) {
 		end, part := "", n.Parent != signs

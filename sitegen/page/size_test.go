@@ -110,16 +110,16 @@ func TestBookingsThatAPageKnowsAreBounded(t *testing.T) {
 	doc := docAt(t, in, "hosts/gpu000/index.html")
 	due := func(row string) (names []string, last *html.Node) {
 		for _, n := range within(byID(doc, row), "i", "") {
-			if name := attr(n, "data-n"); name != "" {
+			if name := attr(n, "data-name"); name != "" {
 				names, last = append(names, name), n
 			}
 		}
 		return names, last
 	}
 	names, last := due("gpu000-0")
-	if from, err := time.Parse(time.RFC3339, attr(last, "data-f")); len(names) != maxDue+1 ||
+	if from, err := time.Parse(time.RFC3339, attr(last, "data-from")); len(names) != maxDue+1 ||
 		slices.Index(names, "…") != maxDue || err != nil || from.After(boardtest.At(10+maxDue, 0, 0)) ||
-		attr(last, "data-u") != "" {
+		attr(last, "data-until") != "" {
 		t.Errorf("%d bookings, the last one %v", len(names), last.Attr)
 	}
 	if names, _ := due("gpu000-7"); !slices.Contains(names, "lea") {

@@ -98,7 +98,7 @@ func tomorrow(t *testing.T, row *html.Node) (bars []stripBar, free string) {
 		switch {
 		case n.Data == "rect":
 			bars = append(bars, stripBar{from: share(n, "x"), to: share(n, "x") + share(n, "width")})
-		case hasClass(n, "free-count"):
+		case hasClass(n, "free-for"):
 			free = textOf(n)
 		default:
 			b := &bars[len(bars)-1]
@@ -342,8 +342,8 @@ func TestEqualFreeSlicesAreOneRow(t *testing.T) {
 	}
 	b.Count()
 	var got []string
-	for _, row := range within(byID(docAt(t, render.Input{Board: b}, "index.html"), "atlas"), "tr", "r") {
-		state := textOf(within(row, "td", "s")[0])
+	for _, row := range within(byID(docAt(t, render.Input{Board: b}, "index.html"), "atlas"), "tr", "row") {
+		state := textOf(within(row, "td", "gpu-state")[0])
 		if hasClass(row, "alike") {
 			state = "hidden"
 		}

@@ -319,7 +319,7 @@ func latinWords(t *testing.T, page string, n *html.Node) {
 		}
 		for _, a := range n.Attr {
 			heard := slices.Contains(
-				[]string{"aria-label", "title", "placeholder", "alt", "data-unit", "data-m", "data-tags", "data-name"},
+				[]string{"aria-label", "title", "placeholder", "alt", "data-unit", "data-name"},
 				a.Key,
 			)
 			if heard && latin.MatchString(verbatim.ReplaceAllString(a.Val, "")) {

@@ -2,7 +2,7 @@
 // link to what it counts. What is searched for is in the address, so that it can be sent to
 // somebody. So is the order of the hosts, and that of their rows.
 const mostOpened = 3; // hosts that a search opens
-const mostAtOnce = 60; // hosts that are shown before the browser may paint
+const mostAtOnce = 40; // hosts that are shown before the browser may paint
 
 let query = "";
 let hostOrder = "";
