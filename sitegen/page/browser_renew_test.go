@@ -156,14 +156,14 @@ func TestBrowserKeepsAnOpenPanel(t *testing.T) {
 // TestBrowserKeepsUnchangedHosts: of a host of which there is nothing new all elements stay, in the order that was
 // chosen, too.
 func TestBrowserKeepsUnchangedHosts(t *testing.T) {
-	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	b, whole := openBrowser(t, boardtest.Now.Add(14*time.Second)), t
 	for _, query := range []string{"", "?order=free", "?q=free&rows=-gpu-load"} {
 		t.Run(query, func(t *testing.T) {
 			lab := boardtest.Lab()
 			boardtest.Finish(lab.Board)
 			lab.Board.GeneratedAt = boardtest.Now
-			dir := siteDir(t, lab)
-			site := serve(t, dir, boardtest.Now.Add(14*time.Second))
+			dir := siteDir(whole, lab)                                   // an icon may be asked for when the part has ended
+			site := serve(whole, dir, boardtest.Now.Add(14*time.Second)) // an icon may be asked for when the part has ended
 			b.Do(chromedp.Navigate(site + "index.html" + query))
 			b.Value(`window.lines = [...document.querySelectorAll(".host .host-line")]`)
 			for generation := 1; generation <= 2; generation++ {

@@ -141,7 +141,7 @@ func TestBrowserSearchesSortedRows(t *testing.T) {
 	// What was open is open, though there is something new in the row.
 	expect(t, b,
 		`[...document.querySelectorAll("#atlas-5 details")].map(d => d.parentNode.classList[0] + " " + d.open).join()`,
-		"w false,k true")
+		"gpu-user false,gpu-booking true")
 	b.Quiet(site)
 }
 
