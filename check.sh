@@ -138,14 +138,14 @@ fi
 # start goroutines or that goroutines share. internal/e2e runs the program as it is
 # built, and so do the scripts of the commands. The database of history takes many times
 # as long under it: of sitegen, which uses it from several goroutines, only the test that
-# is made for the detector runs under it, and of the commands none. Of snapshot goroutines
-# share nothing but what such a test uses, too.
+# is made for the detector runs under it, and of the commands none. The goroutines of
+# snapshot share only what its test for the detector uses, so that test alone runs under it, too.
 racing=$(git grep -lE '^\s+go (func|[A-Za-z.]+)\(|\.Go\(func|sync\.(Mutex|RWMutex|Map|Pool)|"sync/atomic"' -- '*.go' ':!*_test.go' ':!bench' ':!tools' ':!internal/testenv' ':!internal/history' |
 	xargs -n1 dirname | grep -vxE 'sitegen|internal/(cli|snapshot)' | sort -u | sed 's|^|gpuboard/|')
-made='gpuboard/sitegen gpuboard/internal/snapshot' # with tests that are made for the detector
-# In those packages it need not see what one goroutine does alone at length.
-alone=TestTwoHundredCutsOfARealSite
-lonely=$(dirname "./$(git grep -l "^func $alone(" -- '*_test.go')")
+raced_in_part='gpuboard/sitegen gpuboard/internal/snapshot' # with tests that are made for the detector
+# This long test starts no goroutines, so it runs without the detector.
+unraced=TestTwoHundredCutsOfARealSite
+unraced_package=$(dirname "./$(git grep -l "^func $unraced(" -- '*_test.go')")
 calm=$(go list ./... | grep -vxF "$racing" | grep -vE '/(internal/cli|internal/e2e|internal/history|sitegen|sitegen/page)$')
 last="./internal/history ./sitegen ./sitegen/page ./internal/cli" # those that take minutes
 
@@ -159,7 +159,7 @@ fi
 say "go test, where nothing runs at once"
 # shellcheck disable=SC2086
 suite pkgname -timeout 30m $calm
-suite pkgname -timeout 30m -run "^$alone\$" "$lonely"
+suite pkgname -timeout 30m -run "^$unraced\$" "$unraced_package"
 suite pkgname -timeout 30m -run '^TestScripts$' ./internal/cli
 cd bench
 suite pkgname -timeout 30m ./...
@@ -181,7 +181,7 @@ if $long; then
 	export GPUBOARD_ALL_CALLS=1
 fi
 say "go test -race, and beside it pages, history and the whole program, GPUBOARD_FAULT_SEED=$GPUBOARD_FAULT_SEED"
-for package in $made; do
+for package in $raced_in_part; do
 	grep -q '^func TestRace' "${package#gpuboard/}"/*_test.go || broken "$package has no test for the race detector"
 done
 # Two jobs: tests of the whole program, which wait for servers and clocks much of the time,
@@ -196,9 +196,9 @@ longest='^(TestAnsible|TestCronExample|TestRelease)$'
 } &
 beside=$!
 # shellcheck disable=SC2086
-CGO_ENABLED=1 suite pkgname -race -p 2 -parallel 2 -skip "^$alone\$" -timeout 60m $racing
+CGO_ENABLED=1 suite pkgname -race -p 2 -parallel 2 -skip "^$unraced\$" -timeout 60m $racing
 # shellcheck disable=SC2086
-CGO_ENABLED=1 suite pkgname -race -run '^TestRace' -timeout 60m $made
+CGO_ENABLED=1 suite pkgname -race -run '^TestRace' -timeout 60m $raced_in_part
 # shellcheck disable=SC2086
 suite testname -p 1 -parallel 2 -skip '^TestScripts$' -timeout 60m $last
 wait "$beside" || status=1

@@ -28,8 +28,8 @@ const (
 	HostMemory                // MiB used
 )
 
-// A metricFields is of which rows it is, the sum of a metric and the seconds by which it is divided, and
-// how the mean is scaled and shifted.
+// metricFields says how the mean of a metric is computed: which kind of rows has it, the field of its sum and the field
+// of the seconds by which that is divided, and how the mean is scaled and shifted.
 type metricFields struct {
 	kind         byte
 	sum, known   int
@@ -61,8 +61,9 @@ func (m Metric) addTo(cells []cell, row *frameRow, parts []slotPart) {
 	}
 }
 
-// HostMeans is several metrics of a host and of each of its GPUs between any instants
-// ([Steps]): by [Key].GPU, which is "" for the host, a list for each metric, nil where that is not one of it, with a mean for each step, and
+// HostMeans returns several metrics of a host and of each of its GPUs between any instants
+// ([Steps]). The key is [Key].GPU, or "" for the host. Each value has one list for each metric:
+// nil if the host or the GPU does not have that metric, else a mean for each step, which is
 // NaN where too little is known ([enough]). Steps from a multiple of five minutes to
 // another are exact means over what is known; of others the buckets are divided in
 // proportion. coverage is the part of the whole time, 0 to 1, for which there are

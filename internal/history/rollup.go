@@ -84,7 +84,8 @@ const (
 	hFields
 )
 
-// What a host itself does stands apart from what is counted of it, as [kindHolder] does.
+// The fields of the host's own readings. They are rows of a kind of their own, so that rows of earlier versions,
+// which do not have them, read as unknown.
 const (
 	oLoad = iota
 	oLoadKnown

@@ -42,12 +42,22 @@ func (s *Snapshot) RepeatedUUIDs() map[string]bool {
 	return repeated
 }
 
-// load is the load of the last minute in % of the cores, at most [maxLoadPercent].
-func (n *Node) load() *int {
+// LoadShare returns the load of the last minute as a share of the cores: above 1 where processes wait for one.
+// ok is false where either is not known.
+func (n *Node) LoadShare() (share float64, ok bool) {
 	if n.Load1 == nil || n.Cores == nil || *n.Cores <= 0 {
+		return 0, false
+	}
+	return *n.Load1 / float64(*n.Cores), true
+}
+
+// loadPercent is [Node.LoadShare] in %, at most [maxLoadPercent]; nil where it is not known.
+func (n *Node) loadPercent() *int {
+	share, ok := n.LoadShare()
+	if !ok {
 		return nil
 	}
-	return new(int(math.Round(min(100**n.Load1/float64(*n.Cores), maxLoadPercent))))
+	return new(int(math.Round(min(100*share, maxLoadPercent))))
 }
 
 // Sample returns the compact record of s: its host, its GPUs, and after them as many of their MIG
@@ -55,7 +65,7 @@ func (n *Node) load() *int {
 // [Owner.Name]), and dead ones as those of an unknown user, because what they hold is not free; a
 // process of unknown size counts as 0 MiB. It is nil for a GPU whose processes are not known.
 func (s *Snapshot) Sample() Sample {
-	sample := Sample{Seq: s.Seq, At: TimeOf(s.CollectedAt.Time).Time, Load: s.Node.load(),
+	sample := Sample{Seq: s.Seq, At: TimeOf(s.CollectedAt.Time).Time, Load: s.Node.loadPercent(),
 		MemoryUsed: s.Node.MemoryUsed}
 	if s.GPUs == nil {
 		return sample

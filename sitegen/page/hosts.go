@@ -203,8 +203,8 @@ func (w *words) meters(h *board.Host, full bool) []templates.Meter {
 		})
 	}
 	n := &h.Node
-	if n.Load1 != nil && n.Cores != nil && *n.Cores > 0 {
-		add("cpu", "", fmt.Sprintf("%s / %d", w.float(*n.Load1, 1), *n.Cores), *n.Load1/float64(*n.Cores))
+	if share, ok := n.LoadShare(); ok {
+		add("cpu", "", fmt.Sprintf("%s / %d", w.float(*n.Load1, 1), *n.Cores), share)
 	}
 	if n.MemoryUsed != nil && n.MemoryTotal != nil && *n.MemoryTotal > 0 {
 		add("ram", "", w.quantity(fmt.Sprintf("%d / %d", *n.MemoryUsed/1024, *n.MemoryTotal/1024), "gib"),
