@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -458,6 +459,40 @@ func TestNoRankingOfUnknownUsers(t *testing.T) {
 		held := slices.DeleteFunc(g.Steps, func(name string) bool { return name == "" })
 		if g.GPU > 0 && len(held) > 0 || g.GPU == 0 && (len(held) != 24 || held[0] != "ada" || held[23] != "ada") {
 			t.Errorf("GPU %d was held by %q", g.GPU, held)
+		}
+	}
+}
+
+// TestUsesHaveTheirTime: a person who held a GPU from two to six is shown as from two to six, in the row and among what
+// happened.
+func TestUsesHaveTheirTime(t *testing.T) {
+	t.Parallel()
+	day := time.Date(2026, 11, 16, 0, 0, 0, 0, time.UTC)
+	now := day.Add(10*time.Hour + 7*time.Minute)
+	l := newPastLab(t, "UTC", day, now, "gaia")
+	samples, last := l.collect("gaia", day, now, 0)
+	for i := range samples {
+		for k := range samples[i].GPUs {
+			samples[i].GPUs[k].Users = nil
+		}
+		if at := samples[i].At.Sub(day); 2*time.Hour <= at && at < 6*time.Hour {
+			gpu := &samples[i].GPUs[0]
+			gpu.Users = []snapshot.UserMemory{{User: "ada", Memory: *gpu.MemoryUsed}}
+		}
+	}
+	l.push("gaia", samples, last)
+	l.generate(l.generator(), now)
+	raw, err := os.ReadFile(filepath.Join(l.dir, "site", "hosts", "gaia", "index.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := strings.Join(strings.Fields(string(raw)), " ")
+	for _, want := range []string{
+		"ada Mon 02:00 – Mon 06:00",
+		`Mon 02:00</time><span>GPU 0</span> <span><b class="name">ada</b> <b>began</b>`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page of the host does not say %s", want)
 		}
 	}
 }

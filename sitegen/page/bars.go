@@ -146,18 +146,24 @@ func (v *view) barClass(b *board.Booking) string {
 
 // barTitle is a booking in words: who, from when until when, and why.
 func (v *view) barTitle(b *board.Booking) string {
-	title := render.Clean(b.Name)
-	if m := v.words.near(b.From, v.in.Board.GeneratedAt); m != nil {
-		title += " " + m.Text
-	}
-	title += " –"
-	if m := v.words.near(b.Until, v.in.Board.GeneratedAt); m != nil {
-		title += " " + m.Text
-	}
+	title := v.nameAndTimes(b.Name, b.From, b.Until)
 	if b.Comment != "" {
 		title += ": " + snapshot.Text(b.Comment, barComment)
 	}
 	return title
+}
+
+// nameAndTimes is a name with the time from when until when; what has no end is open.
+func (v *view) nameAndTimes(name string, from, until time.Time) string {
+	text := render.Clean(name)
+	if m := v.words.near(from, v.in.Board.GeneratedAt); m != nil {
+		text += " " + m.Text
+	}
+	text += " –"
+	if m := v.words.near(until, v.in.Board.GeneratedAt); m != nil {
+		text += " " + m.Text
+	}
+	return text
 }
 
 // taken are the times within a span in which there is one of these bookings, which are sorted by start.

@@ -214,9 +214,10 @@ func (v *view) hostHappened(h *board.Host, span *render.PastSpan) []happening {
 	return list[max(0, len(list)-maxMarks):]
 }
 
-// dayFrom is when the last day of the board begins, as the steps of its GPUs count it.
+// dayFrom is when the last day of the board begins, as the steps of its GPUs count it: the last of them is the quarter
+// of an hour in which the board was made.
 func (v *view) dayFrom() time.Time {
-	return v.in.Board.GeneratedAt.Truncate(quarter).Add(-render.PastLengths()[0])
+	return v.in.Board.GeneratedAt.Truncate(quarter).Add(quarter - render.PastLengths()[0])
 }
 
 // happening is a line of what happened. Times are named relative to ref. Root leads to the site's root; it is "" on

@@ -22,6 +22,7 @@ const (
 
 	stripBars  = 6    // bookings, of a host with few GPUs
 	hostBars   = 1024 // of all GPUs of a host
+	stripRuns  = 6    // people in the words about the last day
 	characters = 6.4  // the width of one in pixels
 	// The part of a strip with bookings is at least so many pixels wide: on the front page, and on a host's own.
 	narrowAhead, wideAhead = 100, 200
@@ -54,12 +55,14 @@ func (v *view) drawPast(s *templates.Strip, g *board.GPU) {
 			loads[i] = 0
 		}
 	}
+	said := v.heldTexts(g.Holders)
 	if known > 0 {
-		s.Text = v.words.T("spark", int(math.Round(sum/float64(known))), int(math.Round(top)))
+		said = append([]string{v.words.T("spark", int(math.Round(sum/float64(known))), int(math.Round(top)))}, said...)
 		for _, run := range unknownRuns(loads) {
 			s.Gaps += gapPath(run.from, run.to)
 		}
 	}
+	s.Text = strings.Join(said, " · ")
 
 	for i := range loads {
 		if loads[i] /= 100; holders[i] == "" && loads[i] < 0.01 {
@@ -68,6 +71,29 @@ func (v *view) drawPast(s *templates.Strip, g *board.GPU) {
 	}
 	s.Past = parts(loads, func(i int) string { return v.colorOf(holders[i]) }, pastLevels, 1)
 	slices.SortFunc(s.Past, func(x, y templates.Part) int { return strings.Compare(x.Color, y.Color) })
+}
+
+// heldTexts say who held a GPU in the last of these quarters of an hour, of which the last is still growing, and from
+// when until when: "mira Sat 23:00 – Sun 05:30". Whoever holds it still has no end.
+func (v *view) heldTexts(holders []string) (texts []string) {
+	at := func(step int) time.Time { return v.dayFrom().Add(quarter * time.Duration(step)) }
+
+	for until := len(holders); until > 0 && len(texts) < stripRuns; {
+		name, from := holders[until-1], until-1
+		for from > 0 && holders[from-1] == name {
+			from--
+		}
+		if name != "" {
+			end := at(until)
+			if until == len(holders) {
+				end = time.Time{}
+			}
+			texts = append(texts, v.nameAndTimes(name, at(from), end))
+		}
+		until = from
+	}
+	slices.Reverse(texts)
+	return texts
 }
 
 // halves are the loads of the last day in half hours, NaN where a host was silent, and who held the GPU then.

@@ -1,5 +1,6 @@
 // The tooltip beside the pointer.
-let tooltip = null;
+const tooltip = document.body.appendChild(makeElement("p", "tip"));
+tooltip.hidden = true;
 
 // A cell that is cut off says all of its text.
 tooltips.push((event) => {
@@ -11,27 +12,16 @@ tooltips.push((event) => {
   return shown.map((node) => node.textContent).join(" ").replace(/\s+/g, " ").trim();
 });
 
-function tooltipFor(event) {
-  for (const tooltipText of tooltips) {
-    const text = tooltipText(event);
-    if (text) {
-      return text;
-    }
-  }
-  return "";
-}
+// A strip says who held the GPU in the last day, and when.
+tooltips.push(({ target }) => target.closest("svg.past")?.ariaLabel);
 
 document.addEventListener("pointermove", (event) => {
-  const text = event.target.closest ? tooltipFor(event) : "";
+  const text = event.target.closest && tooltips.map((textOf) => textOf(event)).find(Boolean);
+  tooltip.hidden = !text;
   if (!text) {
-    if (tooltip) {
-      tooltip.hidden = true;
-    }
     return;
   }
-  tooltip ??= document.body.appendChild(makeElement("p", "tip"));
   tooltip.textContent = text;
-  tooltip.hidden = false;
 
   const rightmost = innerWidth - tooltip.offsetWidth - 4;
   tooltip.style.left = Math.max(4, Math.min(rightmost, event.clientX + 12)) + "px";
