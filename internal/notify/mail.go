@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
+	"errors"
 	"fmt"
-	"mime/quotedprintable"
-	"net/mail"
 	"strings"
-	"time"
-	"unicode/utf8"
+
+	mail "github.com/wneessen/go-mail"
 )
 
 // maxSubject bounds a subject, in bytes.
@@ -41,73 +39,32 @@ func (c *Notifier) mail(ctx context.Context, h *Hook, m message) error {
 	if err != nil || len(to) == 0 {
 		return err
 	}
-	if h.SMTP != "" {
-		return c.smtp(ctx, h, to, m)
-	}
-	data, err := mailText(h, to, m)
+	msg, err := mailOf(h, to, m)
 	if err != nil {
 		return fmt.Errorf("writing the mail: %w", err)
 	}
+	if h.SMTP != "" {
+		return c.smtp(ctx, h, msg)
+	}
+	var text bytes.Buffer
+	if _, err := msg.WriteTo(&text); err != nil {
+		return fmt.Errorf("writing the mail: %w", err)
+	}
+	// A program reads lines with the ends of this system.
+	data := bytes.ReplaceAll(text.Bytes(), []byte("\r\n"), []byte("\n"))
 	return execute(ctx, []string{h.Sendmail, "-t", "-i"}, data, nil)
 }
 
-// mailText returns the message in the format of RFC 5322, with the line ends of this system.
-func mailText(h *Hook, recipients []string, m message) ([]byte, error) {
-	from, err := mail.ParseAddress(h.From)
-	if err != nil {
+func mailOf(h *Hook, to []string, m message) (*mail.Msg, error) {
+	msg := mail.NewMsg(mail.WithNoDefaultUserAgent())
+	if err := errors.Join(msg.From(h.From), msg.To(to...)); err != nil {
 		return nil, err
 	}
-	var to []string
-	for _, a := range recipients {
-		addr, err := mail.ParseAddress(a)
-		if err != nil {
-			return nil, err
-		}
-		to = append(to, addr.String())
-	}
-	var b bytes.Buffer
-	header := func(name, value string) { fmt.Fprintf(&b, "%s: %s\n", name, value) }
-	header("From", from.String())
-	header("To", strings.Join(to, ",\n "))
-	header("Subject", subject(m.subject()))
-	header("Date", m.At.Format(time.RFC1123Z))
-	header("Message-ID", "<"+messageID(h, m)+">")
-	header("MIME-Version", "1.0")
-	header("Content-Type", "text/plain; charset=utf-8")
-	header("Content-Transfer-Encoding", "quoted-printable")
-	// Tells other programs not to send automatic replies (RFC 3834).
-	header("Auto-Submitted", "auto-generated")
-	header("X-Gpuboard-Event", string(m.Kind))
-	b.WriteByte('\n')
-	w := quotedprintable.NewWriter(&b)
-	if _, err := w.Write([]byte(m.letter())); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return bytes.ReplaceAll(b.Bytes(), []byte("\r\n"), []byte("\n")), nil
-}
-
-// subject encodes and folds a subject line (RFC 2047). mime.BEncoding does not fold.
-func subject(s string) string {
-	const most, plain, chunk = 180, 65, 39 // runes; bytes left unencoded; bytes of an encoded word
-	if r := []rune(s); len(r) > most {
-		s = string(r[:most]) + "…"
-	}
-	s = strings.ToValidUTF8(s, "?")
-	if len(s) <= plain && !strings.Contains(s, "=?") &&
-		!strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return s
-	}
-	var words []string
-	for len(s) > 0 {
-		n := min(len(s), chunk)
-		for n < len(s) && !utf8.RuneStart(s[n]) {
-			n-- // a word holds whole characters
-		}
-		words = append(words, "=?utf-8?b?"+base64.StdEncoding.EncodeToString([]byte(s[:n]))+"?=")
-		s = s[n:]
-	}
-	return strings.Join(words, "\n ")
+	msg.Subject(printable(m.subject(), maxSubject))
+	msg.SetDateWithValue(m.At)
+	msg.SetMessageIDWithValue(messageID(h, m))
+	msg.SetGenHeader("Auto-Submitted", "auto-generated") // no automatic replies (RFC 3834)
+	msg.SetGenHeader("X-Gpuboard-Event", string(m.Kind))
+	msg.SetBodyString(mail.TypeTextPlain, m.letter())
+	return msg, nil
 }

@@ -28,7 +28,7 @@ func concerns(n int, people ...string) events.Event {
 func letters(t *testing.T) (c *Notifier, sentTo func() []string) {
 	dir := t.TempDir()
 	sendmail, sent := filepath.Join(dir, "sendmail"), filepath.Join(dir, "sent")
-	script := "#!/bin/sh\nsed -n '/^To:/,/^Subject:/{/^Subject:/d;s/^To://;p}' | tr -d ' \\n' >>" + sent + "; echo >>" +
+	script := "#!/bin/sh\nsed -n '/^To:/,/^Content-/{/^Content-/d;s/^To://;p}' | tr -d ' \\n' >>" + sent + "; echo >>" +
 		sent + "\n"
 	if err := os.WriteFile(sendmail, []byte(script), 0o755); err != nil {
 		t.Fatal(err)

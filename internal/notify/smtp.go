@@ -16,21 +16,11 @@ import (
 const implicitTLS = 465
 
 // smtp hands a mail to the server of a hook. Errors name neither people nor what the server says: the board shows them.
-func (c *Notifier) smtp(ctx context.Context, h *Hook, to []string, m message) error {
+func (c *Notifier) smtp(ctx context.Context, h *Hook, msg *mail.Msg) error {
 	client, err := c.smtpClient(h)
 	if err != nil {
 		return err
 	}
-	msg := mail.NewMsg(mail.WithNoDefaultUserAgent())
-	if err := errors.Join(msg.From(h.From), msg.To(to...)); err != nil {
-		return err
-	}
-	msg.Subject(printable(m.subject(), maxSubject))
-	msg.SetDateWithValue(m.At)
-	msg.SetMessageIDWithValue(messageID(h, m))
-	msg.SetGenHeader("Auto-Submitted", "auto-generated") // no automatic replies (RFC 3834)
-	msg.SetGenHeader("X-Gpuboard-Event", string(m.Kind))
-	msg.SetBodyString(mail.TypeTextPlain, m.letter())
 	err = client.DialAndSendWithContext(ctx, msg)
 	if msg.IsDelivered() {
 		return nil // and what went wrong afterwards would send it again
