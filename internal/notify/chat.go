@@ -112,11 +112,9 @@ func discord(m message) any {
 		users = append(users, name)
 		return "<@" + name + ">"
 	})
-	if m.Title != "" {
-		text += "**" + escapeMarkdown(m.Title) + "**: "
-	}
+	text += m.titled("**", escapeMarkdown, escapeMarkdown(m.Text))
 	return map[string]any{
-		"content":          cut(withLink(text+escapeMarkdown(m.Text), m.URL), maxDiscord),
+		"content":          cut(withLink(text, m.URL), maxDiscord),
 		"allowed_mentions": map[string]any{"parse": []string{}, "users": users},
 	}
 }
@@ -130,10 +128,8 @@ func telegram(m message) string {
 		return name
 	})
 	plain := strings.NewReplacer("@", "@\u2060", "#", "#\u2060", " /", " /\u2060")
-	if m.Title != "" {
-		text += plain.Replace(m.Title) + ": "
-	}
-	return cut(withLink(text+plain.Replace(m.Text), m.URL), maxTelegram)
+	text += m.titled("", plain.Replace, plain.Replace(m.Text))
+	return cut(withLink(text, m.URL), maxTelegram)
 }
 
 // matrix returns a message as plain text. Only m.mentions mentions anybody, and without it "@room" in a text would.
@@ -146,11 +142,9 @@ func matrix(m message) any {
 		}
 		return name
 	})
-	if m.Title != "" {
-		text += m.Title + ": "
-	}
+	text += m.titled("", asItIs, m.Text)
 	return map[string]any{
-		"msgtype": "m.text", "body": withLink(text+m.Text, m.URL), "m.mentions": map[string]any{"user_ids": users},
+		"msgtype": "m.text", "body": withLink(text, m.URL), "m.mentions": map[string]any{"user_ids": users},
 	}
 }
 

@@ -91,10 +91,7 @@ func (c *Notifier) summaryMessage(it item, dropped int) message {
 	}
 	m := c.message(it.ID, kind, it.Accepted)
 	m.Dropped = dropped
-	m.Text = it.Text
-	if len(m.Text) > maxTextBytes {
-		m.Text = strings.ToValidUTF8(m.Text[:maxTextBytes], "") + "…"
-	}
+	m.Text = cutBytes(it.Text, maxTextBytes)
 	m.Summary, _, _ = strings.Cut(m.Text, "\n")
 	return m
 }
@@ -107,9 +104,4 @@ func (c *Notifier) testMessage(h *Hook, now time.Time) message {
 }
 
 // subject returns the message in one line, with the title of the board.
-func (m message) subject() string {
-	if m.Title == "" {
-		return m.Summary
-	}
-	return m.Title + ": " + m.Summary
-}
+func (m message) subject() string { return m.titled("", asItIs, m.Summary) }

@@ -239,10 +239,6 @@ func (c *Notifier) Accept(fresh []events.Event, text func(of string) string, now
 			delete(box.Hooks, name)
 		}
 	}
-	seen := make(map[string]bool, len(box.Seen))
-	for _, id := range box.Seen {
-		seen[id] = true
-	}
 	texts := map[string]string{}
 	due := func(q *queue, of, day string) {
 		if texts[of] == "" && text != nil {
@@ -261,7 +257,7 @@ func (c *Notifier) Accept(fresh []events.Event, text func(of string) string, now
 			box.Hooks[h.Name] = q
 		}
 		for _, e := range fresh {
-			if seen[e.ID] || !h.wants(e) {
+			if slices.Contains(box.Seen, e.ID) || !h.wants(e) {
 				continue
 			}
 			to := []string{""}
@@ -285,8 +281,7 @@ func (c *Notifier) Accept(fresh []events.Event, text func(of string) string, now
 		q.expire(now)
 	}
 	for _, e := range fresh {
-		if !seen[e.ID] {
-			seen[e.ID] = true
+		if !slices.Contains(box.Seen, e.ID) {
 			box.Seen = append(box.Seen, e.ID)
 		}
 	}

@@ -72,21 +72,18 @@ func (c *Notifier) load() (*outbox, error) {
 	if err != nil {
 		return box, fmt.Errorf("reading the outbox: %w", err)
 	}
-	var read outbox
-	if err := json.Unmarshal(data, &read); err != nil {
+	read := &outbox{}
+	if err := json.Unmarshal(data, read); err != nil {
 		return box, fmt.Errorf("reading the outbox: %w; %w", err, errForgotten)
 	}
 	if read.Schema != outboxSchema {
 		return box, fmt.Errorf("reading the outbox: it has schema %d, and this version reads %d; %w", read.Schema,
 			outboxSchema, errForgotten)
 	}
-	box.Seen = read.Seen
-	for name, q := range read.Hooks {
-		if q != nil {
-			box.Hooks[name] = q
-		}
+	if read.Hooks == nil {
+		read.Hooks = box.Hooks
 	}
-	return box, nil
+	return read, nil
 }
 
 func (c *Notifier) save(box *outbox) error {

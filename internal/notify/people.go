@@ -40,22 +40,12 @@ func (c *Notifier) chats(m message) (names []string) {
 	if c.contact == nil {
 		return nil
 	}
-	for _, who := range m.people() {
-		if name := c.contact(who).Chat; name != "" && !slices.Contains(names, name) && len(names) < maxMentioned {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// people are those whom the events of a message concern.
-func (m message) people() (people []string) {
 	for _, e := range m.Events {
 		for _, who := range e.Users {
-			if !slices.Contains(people, who) {
-				people = append(people, who)
+			if name := c.contact(who).Chat; name != "" && !slices.Contains(names, name) && len(names) < maxMentioned {
+				names = append(names, name)
 			}
 		}
 	}
-	return people
+	return names
 }

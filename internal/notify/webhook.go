@@ -97,15 +97,10 @@ func (h *Hook) doc(m message) any {
 		return teamsCard(m)
 	case Mattermost:
 		text := mentions(m.mention, func(name string) string { return "@" + name }) + escapeMarkdown(m.Text)
-		if m.Title != "" {
-			text = "**" + escapeMarkdown(m.Title) + "**: " + text
-		}
+		text = m.titled("**", escapeMarkdown, text)
 		return map[string]string{"text": withLink(strings.ReplaceAll(text, "\n", "  \n"), m.URL)}
 	default:
-		text := mentions(m.mention, slackMention) + escapeSlack(m.Text)
-		if m.Title != "" {
-			text = "*" + escapeSlack(m.Title) + "*: " + text
-		}
+		text := m.titled("*", escapeSlack, mentions(m.mention, slackMention)+escapeSlack(m.Text))
 		return map[string]string{"text": withLink(text, m.URL)}
 	}
 }
@@ -128,16 +123,22 @@ func withLink(text, link string) string {
 }
 
 // mentions returns the beginning of a message that mentions people, as a format writes that.
-func mentions(names []string, as func(string) string) string {
-	if len(names) == 0 {
-		return ""
-	}
-	var written []string
+func mentions(names []string, as func(string) string) (text string) {
 	for _, name := range names {
-		written = append(written, as(name))
+		text += as(name) + " "
 	}
-	return strings.Join(written, " ") + " "
+	return text
 }
+
+// titled is a text behind the title of the board, if that has one, as a format writes it.
+func (m message) titled(mark string, escape func(string) string, text string) string {
+	if m.Title == "" {
+		return text
+	}
+	return mark + escape(m.Title) + mark + ": " + text
+}
+
+func asItIs(s string) string { return s }
 
 // slackMention mentions somebody by the ID of a member. Slack knows no other way, and a name is only shown.
 func slackMention(name string) string {
