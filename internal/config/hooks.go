@@ -51,10 +51,10 @@ func (f *file) hookList(line *ast.MappingValueNode) error {
 }
 
 // hookFields are the lines that a hook may have.
-func (f *file) hookFields(h *Hook, format *string) fields {
+func (f *file) hookFields(h *Hook) fields {
 	return fields{
 		"webhook": f.intoText(&h.URL), "webhook_file": f.intoText(&h.URLFile), "mail": f.intoTexts(&h.To),
-		"command": f.intoTexts(&h.Command), "name": f.intoText(&h.Name), "format": f.intoText(format),
+		"command": f.intoTexts(&h.Command), "name": f.intoText(&h.Name), "format": f.intoText((*string)(&h.Format)),
 		"from": f.intoText(&h.From), "sendmail": f.intoText(&h.Sendmail), "events": f.intoTexts(&h.Events),
 		"hosts": f.intoTexts(&h.Hosts), "users": f.intoTexts(&h.Users),
 		"per_minute": f.intoNumber(&h.PerMinute, 1, maxPerMinute, "messages"), "daily": f.intoText(&h.Daily),
@@ -64,19 +64,20 @@ func (f *file) hookFields(h *Hook, format *string) fields {
 	}
 }
 
-// maxPerMinute bounds how many messages a hook may get.
-const maxPerMinute = 60
+// maxPerMinute bounds how many messages a hook may get, and maxSecret a file with an address or a password.
+const (
+	maxPerMinute = 60
+	maxSecret    = 4096
+)
 
 // hook reads one hook. It checks what it can point at in the file; notify.New checks the rest.
 func (f *file) hook(item ast.Node) error {
 	var h Hook
-	var format string
-	seen, err := f.mapping(item, "a hook takes", "a hook has no", "", f.hookFields(&h, &format))
+	seen, err := f.mapping(item, "a hook takes", "a hook has no", "", f.hookFields(&h))
 	if err != nil {
 		return err
 	}
 	at := firstKey(item)
-	h.Format = notify.Format(format)
 	h.Origin = fmt.Sprintf("%s:%d", f.Path, at.Position.Line)
 	targets := 0
 	for field, kind := range map[string]notify.Kind{
@@ -107,7 +108,7 @@ func (f *file) hook(item ast.Node) error {
 	if token := seen["format"]; token != nil && !slices.Contains(notify.Formats(), h.Format) {
 		known := texts(notify.Formats())
 		return f.errorAt(token, "there is no format %q%s; there are %s",
-			format, spelling.DidYouMean(format, known), strings.Join(known, ", "))
+			h.Format, spelling.DidYouMean(string(h.Format), known), strings.Join(known, ", "))
 	}
 	for i, kind := range h.Events {
 		if kind == "booking-noshow" { // what earlier builds called it
@@ -218,21 +219,19 @@ func (c *Config) Notifier() (*notify.Notifier, error) {
 		Title: c.String("title"), SiteURL: c.String("base_url"),
 	}
 	for _, h := range c.Hooks {
-		if h.URLFile != "" {
-			url, err := readSecret(h.URLFile)
+		for _, secret := range []struct {
+			what, file string
+			to         *string
+		}{{"webhook", h.URLFile, &h.URL}, {"password", h.PasswordFile, &h.SMTPPassword}} {
+			if secret.file == "" {
+				continue
+			}
+			line, err := atomicfile.Read(secret.file, maxSecret)
 			if err != nil {
-				err = fmt.Errorf("%s: reading the webhook of hook %s: %w", h.Origin, h.Name, err)
+				err = fmt.Errorf("%s: reading the %s of hook %s: %w", h.Origin, secret.what, h.Name, err)
 				return nil, failure.Because("notify:config", failure.New(failure.ExitUsage, err, ""))
 			}
-			h.URL = url
-		}
-		if h.PasswordFile != "" {
-			password, err := readSecret(h.PasswordFile)
-			if err != nil {
-				err = fmt.Errorf("%s: reading the password of hook %s: %w", h.Origin, h.Name, err)
-				return nil, failure.Because("notify:config", failure.New(failure.ExitUsage, err, ""))
-			}
-			h.SMTPPassword = password
+			*secret.to = strings.TrimSpace(string(line))
 		}
 		if h.Kind == notify.Mail && h.From == "" {
 			h.From = sender()
@@ -244,18 +243,6 @@ func (c *Config) Notifier() (*notify.Notifier, error) {
 		return nil, failure.Because("notify:config", failure.New(failure.ExitUsage, fmt.Errorf("notify: %w", err), ""))
 	}
 	return n, nil
-}
-
-// readSecret reads the one line of a file that other users cannot read.
-func readSecret(path string) (string, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	if len(data) > 4096 {
-		return "", fmt.Errorf("%s is too long for an address", path)
-	}
-	return strings.TrimSpace(string(data)), nil
 }
 
 // sender is the default address of the sender of mail.

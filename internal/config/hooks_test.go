@@ -16,7 +16,7 @@ func TestTheManualHasEveryWordOfHooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	words := append(texts(notify.Kinds()), texts(notify.Formats())...)
-	for name := range (&file{}).hookFields(&Hook{}, new(string)) {
+	for name := range (&file{}).hookFields(&Hook{}) {
 		words = append(words, name)
 	}
 	for _, word := range words {

@@ -50,10 +50,5 @@ func (d *examination) isMounted(path string) bool {
 // mountEscapes are the four characters that the kernel writes as numbers there.
 var mountEscapes = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
-// ownerUID is who owns a file; -1 where that is not known.
-func ownerUID(info os.FileInfo) int {
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		return int(stat.Uid)
-	}
-	return -1
-}
+// ownerUID is who owns a file.
+func ownerUID(info os.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"gpuboard/internal/board"
@@ -90,15 +89,15 @@ func (d *examination) dropModes(drop string, said map[string]bool) {
 			break
 		}
 	}
-	account := d.account(drop)
-	makeIn := "install -d -m 2770 -o " + account + " -g gpuboard " + shell.Quote(in)
+	user := account(drop)
+	makeIn := "install -d -m 2770 -o " + user + " -g gpuboard " + shell.Quote(in)
 	switch {
 	case inErr != nil:
 		d.bad("drop:no-in", makeIn, "%s is missing, so the node cannot write", in)
 	case !inInfo.IsDir():
 		d.bad("drop:no-in", "rm "+shell.Quote(in)+" && "+makeIn, "%s is not a directory", in)
 	case ownerUID(inInfo) == 0:
-		d.bad("drop:in-owner", "chown "+account+" "+shell.Quote(in),
+		d.bad("drop:in-owner", "chown "+user+" "+shell.Quote(in),
 			"%s belongs to root, so the node's account cannot write to it", in)
 	case inInfo.Mode().Perm()&0o002 != 0:
 		d.bad("drop:in-mode", "chmod 2770 "+shell.Quote(in), "%s has mode %04o: everybody can write to it", in,
@@ -117,24 +116,16 @@ func (d *examination) dropModes(drop string, said map[string]bool) {
 	}
 }
 
-// account is the account whose home is a drop, as deploy/sshd/gpuboard.conf makes it.
-func (d *examination) account(drop string) string {
-	passwd, _ := os.ReadFile("/etc/passwd")
-	for line := range strings.Lines(string(passwd)) {
-		if f := strings.Split(line, ":"); len(f) > 6 && f[5] == drop {
-			return f[0]
-		}
-	}
-	return "n-" + filepath.Base(drop)
-}
+// account is the account of a drop, as deploy/sshd/gpuboard.conf names it.
+func account(drop string) string { return "n-" + filepath.Base(drop) }
 
 // fixNever is what to type for a node that has never sent anything.
 func (d *examination) fixNever(host, drop string) string {
 	own, bySSHD := d.Config.KeysDir(), "/etc/ssh/gpudrop"
 	switch {
-	case config.IsFile(filepath.Join(own, host+".pub")), config.IsFile(filepath.Join(bySSHD, d.account(drop))):
+	case config.IsFile(filepath.Join(own, host+".pub")), config.IsFile(filepath.Join(bySSHD, account(drop))):
 	case config.IsDir(filepath.Join(drop, spool.InnerName)):
-		return "install -m 644 " + host + ".pub " + shell.Quote(filepath.Join(bySSHD, d.account(drop))) +
+		return "install -m 644 " + host + ".pub " + shell.Quote(filepath.Join(bySSHD, account(drop))) +
 			"    (the node's public key)"
 	case config.IsDir(own):
 		return "cp " + host + ".pub " + shell.Quote(own) + "    (the node's public key)"

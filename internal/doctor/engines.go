@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"syscall"
 	"time"
 
 	"gpuboard/collector/containers"
@@ -57,8 +56,7 @@ func (d *examination) engines(list []snapshot.Process) {
 func rootsCron(program string) string {
 	install := ""
 	if info, err := os.Stat(program); err == nil {
-		stat, ok := info.Sys().(*syscall.Stat_t)
-		if !ok || stat.Uid != 0 || info.Mode().Perm()&0o022 != 0 {
+		if ownerUID(info) != 0 || info.Mode().Perm()&0o022 != 0 {
 			const roots = "/usr/local/bin/gpuboard"
 			install, program = "sudo install "+shell.Quote(program)+" "+roots+" && ", roots
 		}

@@ -321,20 +321,15 @@ func (d *examination) siteMedium(site string) {
 // remembered opens the history, unless a generator is at work on it.
 func (d *examination) remembered(state string) {
 	path := filepath.Join(state, "generate.lock")
-	lock, err := atomicfile.OpenLock(path)
-	if err == nil {
-		defer atomicfile.Unlock(lock)
-		var free bool
-		if free, err = atomicfile.TryLock(lock); err == nil && !free {
-			d.note("state:in-use", "", "a generator is running at this moment; the history was not tested")
-			return
-		}
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	inUse, err := atomicfile.Held(path)
+	switch {
+	case err != nil:
 		d.bad("state:lock", "ls -l "+shell.Quote(path), "the generator's lock cannot be acquired: %v", err)
 		return
-	}
-	if d.Config.Bool("no_history") {
+	case inUse:
+		d.note("state:in-use", "", "a generator is running at this moment; the history was not tested")
+		return
+	case d.Config.Bool("no_history"):
 		d.note("history:off", "", "no history is kept")
 		return
 	}
