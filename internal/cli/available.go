@@ -101,8 +101,7 @@ func (a *app) availableCommand() *cobra.Command {
 	c.Flags().StringVar(&w.shape, "format", "indices",
 		"`FORMAT`: indices, uuids, env (the variables that CUDA, or AMD's ROCm, needs), or host:index of all hosts")
 	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
-	_ = c.RegisterFlagCompletionFunc("format",
-		cobra.FixedCompletions([]string{"indices", "uuids", "env", "host:index"}, cobra.ShellCompDirectiveNoFileComp))
+	completes(c, "format", "indices", "uuids", "env", "host:index")
 	return c
 }
 
@@ -161,8 +160,7 @@ func (w *wanted) flags(c *cobra.Command) {
 	c.Flags().StringVar(&w.Order, "order", "index",
 		"prefer by `ORDER`: index, memory or power (most free memory or highest limit first)")
 	c.Flags().StringVar(&w.user, "user", "", "the `NAME` you book under (default: booking.name, else your login name)")
-	_ = c.RegisterFlagCompletionFunc("order",
-		cobra.FixedCompletions([]string{"index", "memory", "power"}, cobra.ShellCompDirectiveNoFileComp))
+	completes(c, "order", "index", "memory", "power")
 }
 
 // hint is where else there may be something, if there are too few GPUs.

@@ -105,8 +105,7 @@ func (a *app) bookCommand() *cobra.Command {
 		"book GPUs in use (`JOBS`: over these and no others, as a refusal shows them)")
 	c.Flags().Lookup("over-running").NoOptDefVal = overNow
 	c.Flags().BoolVar(&r.force, "force", false, "book despite other bookings, and GPUs that the board does not know")
-	_ = c.RegisterFlagCompletionFunc("kind",
-		cobra.FixedCompletions([]string{"booking", "maintenance"}, cobra.ShellCompDirectiveNoFileComp))
+	completes(c, "kind", "booking", "maintenance")
 	c.ValidArgsFunction = a.completeHosts
 	return c
 }
@@ -385,10 +384,7 @@ func (e *editor) nextHint(r *bookRequest, one booking.Booking, next time.Time) s
 
 // typed is a moment as --from and --until take it, up to the minute in which it lies.
 func (e *editor) typed(t time.Time) string {
-	if t = t.In(e.Zone); t.Second() > 0 {
-		t = t.Truncate(time.Minute).Add(time.Minute)
-	}
-	return t.Format("2006-01-02 15:04")
+	return booking.WholeMinute(t).In(e.Zone).Format("2006-01-02 15:04")
 }
 
 // unusable notes which of the wanted GPUs are stuck or lost.

@@ -84,61 +84,56 @@ type demonstration struct {
 const maxDemoSites = 9
 
 // demoSites runs several demonstrations, and a generator without hosts that shows them all.
-func (a *app) demoSites(
-	ctx context.Context, asked *config.Config, log io.Writer, l net.Listener, sites int,
-) (err error) {
-	dir, err := os.MkdirTemp("", "gpuboard-demo-")
-	if err != nil {
-		return fmt.Errorf("making a temporary directory: %w", err)
-	}
-	defer func() { err = errors.Join(err, removeDemo(dir)) }()
-	ctx, cancel := context.WithCancelCause(ctx)
-	var all sync.WaitGroup
-	defer all.Wait()
-	defer cancel(nil)
+func (a *app) demoSites(ctx context.Context, asked *config.Config, log io.Writer, l net.Listener, sites int) error {
 	quiet := *a
 	quiet.stdout, quiet.stderr = io.Discard, log
-	front := &demonstration{app: a, log: log, dir: dir, config: filepath.Join(dir, "gpuboard.yml")}
-	front.background = func(run func() error) {
-		all.Go(func() {
-			if err := run(); err != nil && ctx.Err() == nil {
-				cancel(err)
+	return a.demonstrate(ctx, log, func(ctx context.Context, front *demonstration) error {
+		settings := fmt.Sprintf("title: All clusters\ndata: %[1]s/data\nsite: %[1]s/site\nstate: %[1]s/state\n"+
+			"no_history: true\ninterval: 5s\nlisten: %[2]s\nsites:\n", front.dir, l.Addr())
+		for i := range sites {
+			cluster, err := listen("127.0.0.1:0")
+			if err != nil {
+				return err
 			}
-		})
-	}
-	settings := fmt.Sprintf("title: All clusters\ndata: %[1]s/data\nsite: %[1]s/site\nstate: %[1]s/state\n"+
-		"no_history: true\ninterval: 5s\nlisten: %[2]s\nsites:\n", dir, l.Addr())
-	for i := range sites {
-		cluster, err := listen("127.0.0.1:0")
+			settings += fmt.Sprintf("  - cluster%d=http://%s/\n", i+1, cluster.Addr())
+			front.background(func() error {
+				defer cluster.Close()
+				return quiet.demo(ctx, asked, log, cluster, int64(i+1))
+			})
+		}
+		front.config = filepath.Join(front.dir, "gpuboard.yml")
+		err := os.WriteFile(front.config, []byte(settings), 0o600)
+		if err == nil {
+			err = os.MkdirAll(filepath.Join(front.dir, "data", "drop"), 0o700)
+		}
+		if err == nil {
+			err = front.command(ctx, a.now, "generate", "--config", front.config)
+		}
 		if err != nil {
 			return err
 		}
-		defer cluster.Close()
-		settings += fmt.Sprintf("  - cluster%d=http://%s/\n", i+1, cluster.Addr())
-		front.background(func() error { return quiet.demo(ctx, asked, log, cluster, int64(i+1)) })
-	}
-	err = os.WriteFile(front.config, []byte(settings), 0o600)
-	if err == nil {
-		err = os.MkdirAll(filepath.Join(dir, "data", "drop"), 0o700)
-	}
-	if err == nil {
-		err = front.command(ctx, a.now, "generate", "--config", front.config)
-	}
-	if err != nil {
-		return err
-	}
-	front.goOn(ctx, "generate", "--watch", "--config", front.config)
-	fmt.Fprintf(a.stdout, "http://%s/\n", l.Addr())
-	fmt.Fprintln(a.stderr,
-		"gpuboard: the clusters appear as soon as each has made up a month of history. Ctrl-C ends the demo")
-	l.Close() // for serve
-	return front.command(ctx, a.now, "serve", "--config", front.config)
+		front.goOn(ctx, "generate", "--watch", "--config", front.config)
+		fmt.Fprintf(a.stdout, "http://%s/\n", l.Addr())
+		fmt.Fprintln(a.stderr,
+			"gpuboard: the clusters appear as soon as each has made up a month of history. Ctrl-C ends the demo")
+		l.Close() // for serve
+		return front.command(ctx, a.now, "serve", "--config", front.config)
+	})
 }
 
 // demo runs a demonstration until the context ends. asked are the settings of the command.
-func (a *app) demo(ctx context.Context, asked *config.Config, log io.Writer, l net.Listener, seed int64) (err error) {
+func (a *app) demo(ctx context.Context, asked *config.Config, log io.Writer, l net.Listener, seed int64) error {
+	return a.demonstrate(ctx, log, func(ctx context.Context, d *demonstration) error {
+		d.fleet = demo.New(seed, d.start)
+		return d.show(ctx, asked, l)
+	})
+}
+
+// demonstrate runs something in a temporary directory until it, or what it has begun in the background, ends.
+func (a *app) demonstrate(
+	ctx context.Context, log io.Writer, run func(context.Context, *demonstration) error,
+) (err error) {
 	d := &demonstration{app: a, log: log, start: a.now().UTC()}
-	d.fleet = demo.New(seed, d.start)
 	if d.dir, err = os.MkdirTemp("", "gpuboard-demo-"); err != nil {
 		return fmt.Errorf("making a temporary directory: %w", err)
 	}
@@ -154,7 +149,7 @@ func (a *app) demo(ctx context.Context, asked *config.Config, log io.Writer, l n
 			}
 		})
 	}
-	err = d.show(ctx, asked, l)
+	err = run(ctx, d)
 	switch cause := context.Cause(ctx); {
 	case cause == nil:
 		return err

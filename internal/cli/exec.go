@@ -122,10 +122,8 @@ func generateNow(ctx context.Context, cfg *config.Config, interval time.Duration
 		case ended == nil || ended.ExitCode() != failure.ExitTryAgain:
 			return fmt.Errorf("generating: %w: %s", err, bytes.TrimSpace(said.Bytes()))
 		}
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := pause(ctx, time.Second); err != nil {
+			return err
 		}
 	}
 	return errors.New("generating: another generation does not end")
@@ -147,37 +145,25 @@ func (a *app) upgrading(ctx context.Context, server func(context.Context) error)
 		return server(ctx)
 	}
 
-	ctx, end := context.WithCancel(ctx)
-	defer end()
-	replaced := make(chan struct{})
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	replaced := errors.New("replaced")
 	go func() {
 		last := ours
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(upgradeEvery):
-			}
+		for pause(ctx, upgradeEvery) == nil {
 			now, err := os.Stat(self)
 			switch {
 			case err != nil || os.SameFile(now, ours): // removed, or not yet there
 			case os.SameFile(now, last) && now.Size() == last.Size() && now.ModTime().Equal(last.ModTime()):
-				close(replaced) // and written in full
-				end()
-				return
+				end(replaced) // and written in full
 			default:
 				last = now
 			}
 		}
 	}()
 
-	if err := server(ctx); err != nil {
+	if err := server(ctx); err != nil || !errors.Is(context.Cause(ctx), replaced) {
 		return err
-	}
-	select {
-	case <-replaced:
-	default:
-		return nil
 	}
 	fmt.Fprintf(a.stderr, "gpuboard: %s was replaced: going on as the new one\n", self)
 	if err := syscall.Exec(self, append([]string{self}, a.args...), os.Environ()); err != nil {

@@ -57,6 +57,11 @@ func (a *app) extendCommand() *cobra.Command {
 // commonFlags declares what book and extend have in common.
 func (r *bookRequest) commonFlags(c *cobra.Command) {
 	c.Flags().StringVar(&r.until, "until", "", "end `TIME`, such as \"fri 18:00\" or tomorrow; never: open-ended")
+	r.changeFlags(c)
+}
+
+// changeFlags declares what all commands that change bookings have in common.
+func (r *bookRequest) changeFlags(c *cobra.Command) {
 	c.Flags().StringVarP(&r.name, "name", "n", "", "for this `NAME` (default: booking.name, else your login name)")
 	c.Flags().BoolVar(&r.dryRun, "dry-run", false, "show the change to the file without making it")
 	c.Flags().BoolVarP(&r.asJSON, "json", "j", false, "print JSON")

@@ -98,6 +98,12 @@ func sourceKeys() []string {
 		"service_accounts", "container_uids", "container_people"}
 }
 
+// completes completes the value of a flag by these words.
+func completes(c *cobra.Command, flag string, values ...string) {
+	_ = c.RegisterFlagCompletionFunc(flag,
+		cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
 // completionWait is how long a site may take to answer somebody who waits for a name to be completed.
 const completionWait = time.Second
 

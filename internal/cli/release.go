@@ -14,8 +14,7 @@ import (
 )
 
 func (a *app) releaseCommand() *cobra.Command {
-	var name, at string
-	var force, dryRun, asJSON bool
+	var r bookRequest
 	c := &cobra.Command{
 		Use: "release WHICH…", Short: "end bookings now", GroupID: groupUse, Args: cobra.MinimumNArgs(1),
 		SuggestFor: []string{"cancel", "unbook"},
@@ -29,15 +28,15 @@ func (a *app) releaseCommand() *cobra.Command {
 			if done, err := a.onWebHost(c, cfg, args); done {
 				return err
 			}
-			e, err := a.editor(cfg, name, at)
+			e, err := a.editor(cfg, r.name, r.at)
 			if err != nil {
 				return err
 			}
-			e.Force = force
+			e.Force = r.force
 			args, vanished := e.vanished(args)
-			change, err := e.change(c.Context(), dryRun,
+			change, err := e.change(c.Context(), r.dryRun,
 				func(data []byte) (booking.Change, error) { return e.Release(data, args...) })
-			if err == nil && len(vanished) > 0 && !dryRun {
+			if err == nil && len(vanished) > 0 && !r.dryRun {
 				err = e.file.RecordReleases(c.Context(), e.by(), vanished)
 				if err != nil && len(change.Done) > 0 {
 					err, vanished = e.made(&booking.MadeError{Err: err}), nil
@@ -50,16 +49,12 @@ func (a *app) releaseCommand() *cobra.Command {
 				b, _ := entry.Booking()
 				change.Done, change.Freed = append(change.Done, b), append(change.Freed, b)
 			}
-			return e.done("released", change, asJSON, dryRun)
+			return e.done("released", change, r.asJSON, r.dryRun)
 		}),
 	}
 	a.flags(c, bookingKeys()...)
-	c.Flags().StringVarP(&name, "name", "n", "", "for this `NAME` (default: booking.name, else your login name)")
-	c.Flags().BoolVar(&force, "force", false, "release somebody else's booking")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "show the change to the file without making it")
-	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
-	c.Flags().StringVar(&at, "now", "", "pretend that it is this `TIME` (RFC 3339)")
-	_ = c.Flags().MarkHidden("now")
+	r.changeFlags(c)
+	c.Flags().BoolVar(&r.force, "force", false, "release somebody else's booking")
 	c.ValidArgsFunction = a.completeHosts
 	return c
 }

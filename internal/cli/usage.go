@@ -73,11 +73,8 @@ func (a *app) usageCommand() *cobra.Command {
 	c.Flags().StringVar(&by, "by", "person", "`WHAT` has a line: person, team or host")
 	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
 	c.Flags().BoolVar(&asCSV, "csv", false, "print CSV for spreadsheets")
-	for flag, values := range map[string][]string{
-		"by": {"person", "team", "host"}, "since": {"today", "7d", "30d", "1y", "month"},
-	} {
-		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	}
+	completes(c, "by", "person", "team", "host")
+	completes(c, "since", "today", "7d", "30d", "1y", "month")
 	return c
 }
 

@@ -122,8 +122,7 @@ func (a *app) waitCommand() *cobra.Command {
 	c.Flags().StringVar(&book, "book", "", "book them as soon as they are free, for this `LENGTH`, such as 8h")
 	c.Flags().StringVar(&w.shape, "format", "host:index", "`FORMAT`: host:index, or of one host indices, uuids or env")
 	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print JSON")
-	_ = c.RegisterFlagCompletionFunc("format",
-		cobra.FixedCompletions([]string{"host:index", "indices", "uuids", "env"}, cobra.ShellCompDirectiveNoFileComp))
+	completes(c, "format", "host:index", "indices", "uuids", "env")
 	_ = c.RegisterFlagCompletionFunc("host", a.completeHosts)
 	return c
 }
