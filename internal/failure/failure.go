@@ -59,16 +59,11 @@ func Because(code string, err error) error {
 	return &e
 }
 
-// hinter is implemented by errors that know what to do next.
-type hinter interface {
+// temporary is implemented by errors that know whether they may pass, and what to do next. The system's own error
+// numbers have a method Temporary with another meaning, and no Hint.
+type temporary interface {
 	error
 	Hint() string
-}
-
-// temporary is implemented by errors that may pass. It includes Hint because the system's own
-// error numbers have a method Temporary with another meaning.
-type temporary interface {
-	hinter
 	Temporary() bool
 }
 
@@ -78,10 +73,10 @@ func Explain(err error) *Error {
 	var e *Error
 	if !errors.As(err, &e) {
 		e = &Error{Exit: ExitError, Err: err}
-		if h, ok := errors.AsType[hinter](err); ok {
-			e.Hint = h.Hint()
-		}
 		t, ok := errors.AsType[temporary](err)
+		if ok {
+			e.Hint = t.Hint()
+		}
 		switch {
 		case ok && t.Temporary(), errors.Is(err, context.DeadlineExceeded):
 			e.Exit = ExitTryAgain
