@@ -206,22 +206,18 @@ func (a *app) width(otherwise int) int {
 	if n, err := strconv.Atoi(a.getenv("COLUMNS")); err == nil && n > 0 {
 		return min(n, 1000)
 	}
-	if f, ok := a.stdout.(*os.File); ok {
-		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
-			return min(n, 1000)
-		}
+	if n, _ := a.screen(); n > 0 {
+		return min(n, 1000)
 	}
 	return otherwise
 }
 
-// height is how many lines stdout has; 0 where that is not known.
-func (a *app) height() int {
-	f, ok := a.stdout.(*os.File)
-	if !ok {
-		return 0
+// screen is how many columns and lines a terminal has that is stdout; 0 for another file.
+func (a *app) screen() (columns, lines int) {
+	if f, ok := a.stdout.(*os.File); ok {
+		columns, lines, _ = term.GetSize(int(f.Fd()))
 	}
-	_, n, _ := term.GetSize(int(f.Fd()))
-	return n
+	return columns, lines
 }
 
 // unicode reports whether the locale can show more than ASCII; an unset one can.

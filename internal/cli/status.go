@@ -138,7 +138,8 @@ func (a *app) watchStatus(ctx context.Context, s *source.Source, look text.Optio
 			err = text.Status(shown, p.Board, look)
 		}
 		if err == nil || !first {
-			_, err = fmt.Fprint(a.stdout, screenOf(shown.String(), a.height()))
+			_, height := a.screen()
+			_, err = fmt.Fprint(a.stdout, screenOf(shown.String(), height))
 		}
 		if err != nil {
 			return fmt.Errorf("writing the status: %w", err)

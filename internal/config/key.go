@@ -89,25 +89,21 @@ func (k Key) check(s string) error {
 		}
 	}
 	var err error
-	if k.Name == "container_people" {
+	switch k.Name {
+	case "container_people":
 		_, err = containerPeople(s)
-	}
-	if k.Name == "pull" {
+	case "pull":
 		_, err = pulledOf(values)
-	}
-	if k.Name == "sites" {
+	case "sites":
 		_, err = sitesOf(values)
-	}
-	or := ""
-	if k.Kind == automatic {
-		or = ", or auto"
 	}
 	switch k.Kind {
 	case duration, automatic:
-		if k.Kind == automatic && s == "auto" {
-			break
+		or := ""
+		if k.Kind == automatic {
+			or = ", or auto"
 		}
-		if d, bad := time.ParseDuration(s); s != "" && (bad != nil || d < 0) {
+		if d, bad := time.ParseDuration(s); s != "" && (bad != nil || d < 0) && (or == "" || s != "auto") {
 			err = fmt.Errorf("%q is not a duration; write it as 20s, 5m or 24h%s", s, or)
 		}
 	case number:

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -60,20 +61,15 @@ func (d *examination) older(data string) {
 		d.bad("legacy:unreadable", "ls -ld "+shell.Quote(dir), "%v", err)
 		return
 	}
-	moved := map[string]bool{}
-	if drops, err := spool.OpenDrops(data); err == nil {
-		for name := range found.Hosts {
+	drops, notThere := spool.OpenDrops(data)
+	left := slices.DeleteFunc(slices.Sorted(maps.Keys(found.Hosts)), func(name string) bool {
+		moved := notThere == nil
+		if moved {
 			_, _, err := drops.Latest(name)
-			moved[name] = err == nil
+			moved = err == nil
 		}
-	}
-	var left []string
-	for name, h := range found.Hosts {
-		if h.Snapshot != nil && !moved[name] {
-			left = append(left, name)
-		}
-	}
-	slices.Sort(left)
+		return moved || found.Hosts[name].Snapshot == nil
+	})
 	switch n := len(left); {
 	case n == 0:
 		d.note("legacy:done", "remove legacy from the configuration, or set it to "+sitegen.NoLegacy,
