@@ -284,9 +284,7 @@ func (d *demonstration) setUpWeb(zone string, listen net.Addr) (*config.Config, 
 	if err := os.Symlink(path, d.config); err != nil {
 		return nil, fmt.Errorf("naming the configuration of the demonstration: %w", err)
 	}
-	return config.Load(config.Sources{
-		Getenv: d.env, Flag: func(name string) (string, bool) { return d.config, name == "config" },
-	})
+	return config.LoadFile(d.config, d.env)
 }
 
 // startNodes starts the SFTP server and the loops of the nodes. The board has to know the GPUs of a node before its

@@ -95,14 +95,11 @@ func commandHelp(c *cobra.Command) string {
 			}
 		default:
 			arg, usage := pflag.UnquoteUsage(f)
-			name := "    --" + f.Name
+			short := "    "
 			if f.Shorthand != "" {
-				name = "-" + f.Shorthand + ", --" + f.Name
+				short = "-" + f.Shorthand + ", "
 			}
-			name = strings.TrimSpace(name + " " + arg)
-			if f.Shorthand == "" {
-				name = "    " + name
-			}
+			name := strings.TrimRight(short+"--"+f.Name+" "+arg, " ")
 			rows, width = append(rows, [2]string{name, usage}), max(width, len(name))
 		}
 	})

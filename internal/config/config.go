@@ -93,6 +93,11 @@ func Load(from Sources) (*Config, error) {
 	return c, nil
 }
 
+// LoadFile is Load with the configuration file at path, and without flags.
+func LoadFile(path string, getenv func(string) string) (*Config, error) {
+	return Load(Sources{Getenv: getenv, Flag: func(name string) (string, bool) { return path, name == "config" }})
+}
+
 // Set puts a value into force, from the named origin.
 func (c *Config) Set(name, value, origin string) { c.values[name], c.origin[name] = value, origin }
 

@@ -32,9 +32,8 @@ type machine struct {
 	driver  string
 	address string
 	cuda    string
-	scratch int64 // MiB
-	silence span  // it sends nothing
-	stopped span  // its driver does not answer; a reboot ends it
+	silence span // it sends nothing
+	stopped span // its driver does not answer; a reboot ends it
 	gpus    []*device
 	pulled  bool // the web host reads it over SSH
 }
@@ -145,7 +144,7 @@ func (f *Fleet) add(name, group, owner, note string, gpus int, c card, cores int
 	m := &machine{
 		Entry: inventory.Entry{Name: name, Group: group, Owner: owner, Note: note, GPUs: gpus},
 		seed:  mix(f.seed, uint64(n)+1), cores: cores, memory: int64(cores) * 8192, driver: driver, cuda: cuda,
-		address: fmt.Sprintf("10.20.%d.%d", n/200, 11+n%200), scratch: 7_600_000,
+		address: fmt.Sprintf("10.20.%d.%d", n/200, 11+n%200),
 	}
 	room := c.memory * 92 / 100
 	if c.shared {

@@ -97,7 +97,7 @@ func (m *machine) node(n *snapshot.Node, at, boot time.Time, work float64) {
 	scratch := min(0.97, 0.3+0.6*unit(m.seed, 23)+0.05*wave(24, 11*24*time.Hour))
 	n.Disks = []snapshot.Disk{
 		{Mount: "/", Total: 937_000, Used: int64(937_000 * (0.25 + 0.3*unit(m.seed, 25)))},
-		{Mount: "/scratch", Total: m.scratch, Used: int64(scratch * float64(m.scratch))},
+		{Mount: "/scratch", Total: 7_600_000, Used: int64(scratch * 7_600_000)},
 	}
 	n.Interfaces = []snapshot.Interface{{Name: "eno1", Addrs: []string{m.address}}}
 	n.Kernel, n.OS = "6.8.0-71-generic", "Ubuntu 24.04.3 LTS"

@@ -27,11 +27,12 @@ import (
 // A hostList is what another board's list of hosts says: its page, its configuration, a
 // list of names, or what its server answers.
 type hostList struct {
-	hosts   []inventory.Entry
-	unnamed []string // addresses whose names are not known
-	refused []string // with the reason
-	compat  string   // the system whose files may still be read by programs, for the setting compat
-	consul  string   // the address of Consul, "" for that of this machine
+	path, dir string // of the list, and to set up
+	hosts     []inventory.Entry
+	unnamed   []string // addresses whose names are not known
+	refused   []string // with the reason
+	compat    string   // the system whose files may still be read by programs, for the setting compat
+	consul    string   // the address of Consul, "" for that of this machine
 	// settings are others that follow from the list, by name.
 	settings map[string]string
 	page
@@ -57,7 +58,7 @@ func readHosts(path, dir string) (*hostList, error) {
 	if err != nil {
 		return nil, failure.Usage("", "reading the older board's hosts: %w", err)
 	}
-	l := &hostList{settings: map[string]string{}}
+	l := &hostList{path: path, dir: dir, settings: map[string]string{}}
 	text := bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))
 	for _, format := range []struct {
 		sign string // in files of this format, and not in those of a later one
@@ -77,10 +78,8 @@ func readHosts(path, dir string) (*hostList, error) {
 			break
 		}
 	}
-	if group := (ansibleGroup)(""); errors.As(err, &group) {
-		hint := shell.Join("ansible", "-i", path, string(group), "--list-hosts") + " | sed 1d > names.txt && " +
-			shell.Join("gpuboard", "init", Web, dir, "--from", "names.txt")
-		return nil, failure.Usage(hint, "%s is %w", path, err)
+	if _, said := errors.AsType[*failure.Error](err); said {
+		return nil, err
 	}
 	if err != nil {
 		return nil, failure.Usage("", "reading the older board's hosts: %s: %w", path, err)
@@ -114,16 +113,12 @@ func (l *hostList) names(text []byte) error {
 	return nil
 }
 
-// ansibleGroup is the error of an Ansible inventory: a group of it that may have the GPUs.
-type ansibleGroup string
-
-func (ansibleGroup) Error() string {
-	return "an Ansible inventory, of which Ansible itself knows the hosts"
-}
-
 // inventory refuses an Ansible inventory by name.
-func (*hostList) inventory(text []byte) error {
-	return ansibleGroup(cmp.Or(string(regexp.MustCompile(`rpcservers|gpunodes`).Find(text)), "all"))
+func (l *hostList) inventory(text []byte) error {
+	group := cmp.Or(string(regexp.MustCompile(`rpcservers|gpunodes`).Find(text)), "all") // which may have the GPUs
+	hint := shell.Join("ansible", "-i", l.path, group, "--list-hosts") + " | sed 1d > names.txt && " +
+		shell.Join("gpuboard", "init", Web, l.dir, "--from", "names.txt")
+	return failure.Usage(hint, "%s is an Ansible inventory, of which Ansible itself knows the hosts", l.path)
 }
 
 // yamlHosts is the list hosts of a configuration in YAML: the rest of its line, and the lines below

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
@@ -194,7 +195,7 @@ func FuzzHostsOfAnotherBoard(f *testing.F) {
 		if err := os.WriteFile(path, []byte(o.config("list")), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		cfg, err := readConfig(path)
+		cfg, err := config.LoadFile(path, noVariables)
 		if err != nil {
 			t.Fatalf("%q makes\n%s\n%v", text, o.config("list"), err)
 		}

@@ -25,7 +25,7 @@ func (in *installation) mergeConfig() (added []string, err error) {
 	if err != nil || !info.Mode().IsRegular() {
 		return nil, nil // to be made, or somebody's link, which is left alone
 	}
-	there, err := readConfig(path)
+	there, err := config.LoadFile(path, func(string) string { return "" })
 	if err != nil {
 		return nil, err
 	}
@@ -81,11 +81,4 @@ func (in *installation) mergeConfig() (added []string, err error) {
 		return nil, fmt.Errorf("writing the configuration: %w", err)
 	}
 	return added, nil
-}
-
-func readConfig(path string) (*config.Config, error) {
-	return config.Load(config.Sources{
-		Getenv: func(string) string { return "" },
-		Flag:   func(name string) (string, bool) { return path, name == "config" },
-	})
 }

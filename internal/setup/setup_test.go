@@ -192,7 +192,7 @@ func TestImportOfConsul(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := readConfig(filepath.Join(dir, configFile))
+	cfg, err := config.LoadFile(filepath.Join(dir, configFile), noVariables)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func TestImportedPort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg, err := readConfig(filepath.Join(dir, configFile)); err != nil || cfg.String("listen") != "127.0.0.1:8042" {
+	if cfg, err := config.LoadFile(filepath.Join(dir, configFile), noVariables); err != nil || cfg.String("listen") != "127.0.0.1:8042" {
 		t.Errorf("it listens at %s, %v", cfg.String("listen"), err)
 	}
 	for what, text := range map[string]string{"the crontab": read(t, dir, "setup/cron"),
@@ -243,7 +243,7 @@ func TestInitWritesTheZone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg, err := readConfig(filepath.Join(dir, configFile))
+		cfg, err := config.LoadFile(filepath.Join(dir, configFile), noVariables)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,3 +271,6 @@ func TestGenerationsByCronSayTheirInterval(t *testing.T) {
 		}
 	}
 }
+
+// noVariables is an environment without any.
+func noVariables(string) string { return "" }
