@@ -8,24 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"gpuboard/internal/spelling"
-)
-
-// pattern is compiled when it is first used.
-func pattern(text string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
-}
-
-var (
-	noBlank = pattern(`^[ \t]*(?:- +)?([\w-]+:)[^\s:/]`)
-	noDash  = pattern(`^[ \t]*-[^\s-]`)
-	colonIn = pattern(`: .*:( |$)`)
-
-	// What the parser says.
-	twice = pattern(`^mapping key "(.*)" already defined at \[(\d+):`)
-	noEnd = pattern(`end character of|(must be specified|not found)$`)
 )
 
 // mistake says what is wrong in a line of the file and how to mend it, where the parser's message speaks of its own
@@ -37,7 +21,9 @@ func mistake(lines []string, line, column int, message string) (int, int, string
 	}
 	blanks := text[:len(text)-len(strings.TrimLeft(text, " \t"))]
 	tab := strings.IndexByte(blanks, '\t')
-	blank, again := noBlank().FindStringSubmatchIndex(text), twice().FindStringSubmatch(message)
+	matches := func(expr, in string) bool { return regexp.MustCompile(expr).MatchString(in) }
+	blank := regexp.MustCompile(`^[ \t]*(?:- +)?([\w-]+:)[^\s:/]`).FindStringSubmatchIndex(text)
+	again := regexp.MustCompile(`^mapping key "(.*)" already defined at \[(\d+):`).FindStringSubmatch(message)
 	switch {
 	case again != nil:
 		message = fmt.Sprintf(
@@ -47,9 +33,9 @@ func mistake(lines []string, line, column int, message string) (int, int, string
 		column, message = tab+1, "here is a tab: write blanks instead"
 	case blank != nil:
 		column, message = blank[3], "write a blank behind "+text[blank[2]:blank[3]]
-	case noDash().MatchString(text):
+	case matches(`^[ \t]*-[^\s-]`, text):
 		column, message = len(blanks)+1, "write a blank behind the dash"
-	case strings.HasPrefix(message, "mapping value is not allowed") && colonIn().MatchString(text):
+	case strings.HasPrefix(message, "mapping value is not allowed") && matches(`: .*:( |$)`, text):
 		message = "write the value in quotes, because it has a colon in it"
 	case strings.HasPrefix(message, "mapping value is not allowed"):
 		line, column = line+1, 1
@@ -58,7 +44,7 @@ func mistake(lines []string, line, column int, message string) (int, int, string
 		message = "write the value in quotes, because of the sign with which it begins"
 	case strings.HasPrefix(message, "non-map value"):
 		message = "write this line as key: value, with a colon and a blank between the two"
-	case noEnd().MatchString(message):
+	case matches(`end character of|(must be specified|not found)$`, message):
 		message = "a quote or bracket that begins here, or before, has no end"
 	}
 	return line, column, message

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"gpuboard/internal/atomicfile"
@@ -21,29 +20,20 @@ type job struct {
 	by      string // "cron", its file, or the unit
 }
 
-// pattern is compiled when it is first used.
-func pattern(text string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
-}
-
-var (
-	jobLine = pattern(`(?m)^[^#\n]*?(?:[\s/=;&|]|^)` +
-		`(gpuboard +(check|run --once|run|collect|generate|receive|serve)\b[^;&|>\n]*)`)
-	configFlag = pattern(`--config[ =](\S+)`)
-	configVar  = pattern(`(?m)^(?:Environment=)?GPUBOARD_CONFIG=(\S+)`)
-	listenFlag = pattern(`--listen[ =](\S+)`)
-)
-
 // configuredJobs reads the crontabs, and the units that start with the machine.
 func (d *examination) configuredJobs(ctx context.Context) (jobs []job) {
 	path, _ := filepath.Abs(d.Config.Path)
 	byDefault := !d.Config.Named || path == "/etc/gpuboard/gpuboard.yml" // a job that names no file reads this one
+	jobLine := regexp.MustCompile(`(?m)^[^#\n]*?(?:[\s/=;&|]|^)` +
+		`(gpuboard +(check|run --once|run|collect|generate|receive|serve)\b[^;&|>\n]*)`)
+	configFlag := regexp.MustCompile(`--config[ =](\S+)`)
+	configVar := regexp.MustCompile(`(?m)^(?:Environment=)?GPUBOARD_CONFIG=(\S+)`)
 	add := func(by, text string) {
-		for _, m := range jobLine().FindAllStringSubmatch(text, -1) {
+		for _, m := range jobLine.FindAllStringSubmatch(text, -1) {
 			line := strings.TrimSpace(m[1])
-			config := configFlag().FindStringSubmatch(line)
+			config := configFlag.FindStringSubmatch(line)
 			if config == nil {
-				config = configVar().FindStringSubmatch(text)
+				config = configVar.FindStringSubmatch(text)
 			}
 			if (config == nil && byDefault || config != nil && config[1] == path) && line != "gpuboard check kill" {
 				jobs = append(jobs, job{m[2], line, by})
@@ -85,7 +75,7 @@ func (d *examination) servers(ctx context.Context) {
 		if command == "receive" {
 			listen = d.Config.ReceiveAddress()
 		}
-		if m := listenFlag().FindStringSubmatch(j.line); m != nil {
+		if m := regexp.MustCompile(`--listen[ =](\S+)`).FindStringSubmatch(j.line); m != nil {
 			listen = m[1]
 		}
 		conn, err := (&net.Dialer{Timeout: 2 * time.Second}).DialContext(ctx, "tcp", listen)

@@ -15,7 +15,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
@@ -125,15 +124,11 @@ func (l *hostList) inventory(text []byte) error {
 // it that are no key of their own.
 var yamlHosts = regexp.MustCompile(`(?m)^hosts:(.*(?:\n(?:[ \t\r#-].*)?)*)`)
 
-// webPort is the port of the page in such a configuration.
-var webPort = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^web_port:[ \t]*([1-9]\d{0,4})[ \t\r]*(?:#.*)?$`)
-})
-
 // yaml reads a configuration with a list of hosts. It looks for that list alone, since a parser of YAML
 // takes gigabytes of memory for a small file that is deep enough.
 func (l *hostList) yaml(text []byte) error {
-	if port := webPort().FindSubmatch(text); port != nil {
+	webPort := regexp.MustCompile(`(?m)^web_port:[ \t]*([1-9]\d{0,4})[ \t\r]*(?:#.*)?$`)
+	if port := webPort.FindSubmatch(text); port != nil {
 		l.settings["listen"] = "127.0.0.1:" + string(port[1]) // where that page listens
 	}
 	found := yamlHosts.FindSubmatch(text)
