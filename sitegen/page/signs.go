@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strconv"
@@ -66,7 +67,7 @@ func (v *view) signName(g *board.GPU) string {
 		if g.IdleFor(v.in.Board.GeneratedAt) > 0 {
 			return name + "-idle"
 		}
-		return name + strconv.Itoa(loadStep(g))
+		return name + strconv.Itoa(v.loadStep(g))
 	case board.Booked:
 		if g.NoShow {
 			return name + "-idle"
@@ -75,19 +76,33 @@ func (v *view) signName(g *board.GPU) string {
 	return name
 }
 
-// loadStep is the load in four steps, 0 where it is not known. It is the mean of the running quarter of an hour,
-// so that a line changes when something has happened, and not with each sample; at the quarter's beginning, before
-// its first sample, that of the one before. A reading of the moment counts only where there is no history.
-func loadStep(g *board.GPU) int {
-	for i := len(g.Utilization) - 1; i >= max(0, len(g.Utilization)-2); i-- {
-		if mean := g.Utilization[i]; mean != nil {
-			return min(4, 1+int(*mean/25))
-		}
+// loadStep is the load in four steps, 0 where it is not known. It is the mean of about a quarter of an hour, so that a
+// line changes when something has happened, and not with each sample. A reading of the moment counts only where there is
+// no history.
+func (v *view) loadStep(g *board.GPU) int {
+	if mean := v.quarterMean(g.Utilization); mean != nil {
+		return min(4, 1+int(*mean/25))
 	}
 	if g.UtilizationGPU != nil {
 		return min(4, 1+*g.UtilizationGPU/25)
 	}
 	return 0
+}
+
+// quarterMean is the mean of the running quarter of an hour and, for as much as is still missing of it, of the one
+// before; nil where neither is known. A new quarter alone would begin with the mean of one sample.
+func (v *view) quarterMean(quarters []*float64) *float64 {
+	n := len(quarters)
+	if n < 2 {
+		return nil
+	}
+	before, running := quarters[n-2], quarters[n-1]
+	if before == nil || running == nil {
+		return cmp.Or(running, before)
+	}
+	now := v.in.Board.GeneratedAt
+	over := float64(now.Sub(now.Truncate(quarter))) / float64(quarter)
+	return new(*running*over + *before*(1-over))
 }
 
 // signParts divides a sign among the states of slices, by their size. What is free comes first.
@@ -97,7 +112,7 @@ func (v *view) signParts(units []*board.GPU) []templates.SignPart {
 	for _, g := range units {
 		n := sevenths(g.Slice.Profile)
 		size[g.State] += n
-		load[g.State] = max(load[g.State], loadStep(g))
+		load[g.State] = max(load[g.State], v.loadStep(g))
 		all += n
 	}
 	var parts []templates.SignPart
