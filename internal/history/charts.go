@@ -73,11 +73,7 @@ func (s *Store) HostMeans(
 ) (means map[string][][]float64, coverage float64, err error) {
 	out := map[string][][]float64{}
 	bs := bounds(at)
-	type series struct {
-		kind byte
-		id   uint32
-	}
-	all := map[series][][]cell{} // by metric, a cell for each step
+	all := map[string][][]cell{} // by metric, a cell for each step
 	want := wanted{kindHost: 1 << hCover}
 	for _, m := range metrics {
 		want[m.fields().kind] |= 1<<m.fields().sum | 1<<m.fields().known
@@ -90,52 +86,44 @@ func (s *Store) HostMeans(
 		err := s.tables(ctx, q, []*host{h}, bs, want, func(_ *host, t table) {
 			parts := t.parts(bs)
 			for i := range t.rows {
-				row := &t.rows[i]
+				row, name := &t.rows[i], "" // of the host
 				switch row.kind {
 				case kindHost:
 					for _, p := range parts {
 						coverage += row.at(hCover, p.slot) * p.part
 					}
-				case kindGPU, kindOwn:
-					of := series{row.kind, row.id}
-					cells := all[of]
-					if cells == nil {
-						cells = make([][]cell, len(metrics))
-						for m, metric := range metrics {
-							if metric.fields().kind == row.kind {
-								cells[m] = make([]cell, len(bs)-1)
-							}
-						}
-						all[of] = cells
+					continue
+				case kindGPU:
+					name = h.gpus.name(row.id)
+				case kindOwn:
+				default:
+					continue
+				}
+				if all[name] == nil {
+					all[name] = make([][]cell, len(metrics))
+				}
+				for m, metric := range metrics {
+					if metric.fields().kind != row.kind {
+						continue
 					}
-					for m, metric := range metrics {
-						if cells[m] != nil {
-							metric.addTo(cells[m], row, parts)
-						}
+					if all[name][m] == nil {
+						all[name][m] = make([]cell, len(bs)-1)
 					}
+					metric.addTo(all[name][m], row, parts)
 				}
 			}
 		})
-		for of, cells := range all {
-			lists := make([][]float64, len(metrics))
-			for m, metric := range metrics {
-				f := metric.fields()
-				if f.kind != of.kind {
-					continue
-				}
-				lists[m] = make([]float64, len(bs)-1)
+		for name, cells := range all {
+			out[name] = make([][]float64, len(metrics))
+			for m, f := range metrics {
 				for i, c := range cells[m] {
-					lists[m][i] = math.NaN()
+					mean := math.NaN()
 					if enough(c.known, bs[i+1]-bs[i]) {
-						lists[m][i] = c.sum/c.known*f.scale + f.shift
+						mean = c.sum/c.known*f.fields().scale + f.fields().shift
 					}
+					out[name][m] = append(out[name][m], mean)
 				}
 			}
-			name := "" // of the host
-			if of.kind == kindGPU {
-				name = h.gpus.name(of.id)
-			}
-			out[name] = lists
 		}
 		return err
 	})

@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-
-	"github.com/klauspost/compress/zstd"
 )
 
 // errBlob is wrapped by every error about the inside of a blob.
@@ -13,36 +11,6 @@ var errBlob = errors.New("damaged record")
 
 // maxBlob bounds what a blob may decompress to.
 const maxBlob = 32 << 20
-
-// A packer compresses and decompresses blobs. Its methods may be used from
-// several goroutines.
-type packer struct {
-	enc *zstd.Encoder
-	dec *zstd.Decoder
-}
-
-func newPacker() (*packer, error) {
-	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1),
-		zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
-	if err != nil {
-		return nil, fmt.Errorf("making an encoder: %w", err)
-	}
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlob))
-	if err != nil {
-		return nil, fmt.Errorf("making a decoder: %w", err)
-	}
-	return &packer{enc, dec}, nil
-}
-
-func (p *packer) pack(raw []byte) []byte { return p.enc.EncodeAll(raw, nil) }
-
-func (p *packer) unpack(data, into []byte) ([]byte, error) {
-	raw, err := p.dec.DecodeAll(data, into[:0])
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errBlob, err)
-	}
-	return raw, nil
-}
 
 // A reader takes numbers out of bytes that may be damaged. The first thing
 // that is wrong sticks, and everything after it reads as zero.
@@ -59,11 +27,6 @@ func (r *reader) fail(what string) {
 }
 
 func (r *reader) uvarint() uint64 {
-	if len(r.b) > 0 && r.b[0] < 0x80 {
-		v := r.b[0]
-		r.b = r.b[1:]
-		return uint64(v)
-	}
 	v, n := binary.Uvarint(r.b)
 	if n <= 0 {
 		r.fail("it ends early")

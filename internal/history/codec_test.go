@@ -79,7 +79,7 @@ func FuzzHour(f *testing.F) {
 	for n := range 3 {
 		var boots []bootFives
 		for boot := range uint64(n + 1) {
-			boots, _ = putBoot(boots, boot*7, 2, newHost("a").fives(randomReadings(r, 90), five, five+3, 5), boot == 1)
+			boots = putBoot(boots, boot*7, 2, newHost("a").fives(randomReadings(r, 90), five, five+3, 5), boot == 1)
 		}
 		f.Add(encodeBoots(boots))
 	}

@@ -60,24 +60,15 @@ func decodeBoots(data []byte, want wanted, pool *columnPool) (boots []bootFives,
 	return boots, r.end()
 }
 
-// A change is what writing fives changed.
-type change int
-
-const (
-	unchanged change = iota
-	added            // where nothing was known
-	replaced
-)
-
 // putBoot puts consecutive fives of a boot in place of what is known of them, where they come
 // from more samples. A whole hour also replaces fives of as many samples: it knows those before and after them.
-func putBoot(boots []bootFives, boot uint64, slot int, fives []bucket, whole bool) (all []bootFives, what change) {
+func putBoot(boots []bootFives, boot uint64, slot int, fives []bucket, whole bool) []bootFives {
 	i, found := slices.BinarySearchFunc(boots, boot, func(b bootFives, boot uint64) int {
 		return cmp.Compare(b.boot, boot)
 	})
 	if !found {
 		if len(boots) >= maxBoots {
-			return boots, unchanged
+			return boots
 		}
 		boots = slices.Insert(boots, i, bootFives{boot, false, &frame{slots: fivesAnHour}})
 	}
@@ -87,16 +78,11 @@ func putBoot(boots []bootFives, boot uint64, slot int, fives []bucket, whole boo
 		b := &fives[k]
 		samples, known := f.host(hSamples, slot+k), f.host(hCover, slot+k)
 		more := b.v[hSamples] > samples || b.v[hSamples] == samples && (whole || !final && known == 0)
-		if !more || b.nothing() && known == 0 {
-			continue
-		}
-		f.put(slot+k, fives[k:k+1])
-		what = max(what, added)
-		if known > 0 || len(boots) > 1 {
-			what = replaced
+		if more && (!b.nothing() || known > 0) {
+			f.put(slot+k, fives[k:k+1])
 		}
 	}
-	return boots, what
+	return boots
 }
 
 // together adds the boots of an hour up. Boots that overlap in a five, as of two machines that send as one host,
@@ -121,53 +107,51 @@ func together(boots []bootFives) *frame {
 	return sum
 }
 
-// writeFives keeps consecutive fives of a boot, the first numbered lo since 1970, and the sums of their hours. It
-// returns what that changed.
+// writeFives keeps consecutive fives of a boot, the first numbered lo since 1970, and the sums of their hours.
 func (s *Store) writeFives(
 	ctx context.Context, tx *sql.Tx, h *host, boot uint64, lo int64, fives []bucket, whole bool,
-) (what change, err error) {
+) error {
 	for len(fives) > 0 {
 		hour := floorDiv(lo, fivesAnHour)
 		slot := int(lo - hour*fivesAnHour)
 		n := min(len(fives), fivesAnHour-slot)
 		if hour >= s.pruned {
-			one, err := s.writeHour(ctx, tx, h, boot, hour, slot, fives[:n], whole)
-			if err != nil {
-				return what, fmt.Errorf("writing an hour of %s: %w", h.name, err)
+			if err := s.writeHour(ctx, tx, h, boot, hour, slot, fives[:n], whole); err != nil {
+				return fmt.Errorf("writing an hour of %s: %w", h.name, err)
 			}
-			what = max(what, one)
 		}
 		lo, fives = lo+int64(n), fives[n:]
 	}
-	return what, nil
+	return nil
 }
 
 func (s *Store) writeHour(
 	ctx context.Context, tx *sql.Tx, h *host, boot uint64, hour int64, slot int, fives []bucket, whole bool,
-) (what change, err error) {
+) error {
 	before, err := s.blob(ctx, tx, "select data from hour where id=?", blobID(hour, h.id))
 	if err != nil {
-		return unchanged, err
+		return err
 	}
 	boots, err := decodeBoots(before, nil, nil)
 	if err != nil {
 		s.badBlobs++
 		boots = nil
 	}
-	boots, what = putBoot(boots, boot, slot, fives, whole)
+	boots = putBoot(boots, boot, slot, fives, whole)
 	after := encodeBoots(boots)
 	if bytes.Equal(before, after) {
-		return unchanged, nil
+		return nil
 	}
+	h.week, s.wrote = nil, true
 	_, err = tx.ExecContext(ctx, "insert or replace into hour(id,data) values(?,?)",
-		blobID(hour, h.id), s.pack.pack(after))
+		blobID(hour, h.id), s.pack(after))
 	if err != nil {
-		return unchanged, err
+		return err
 	}
 	day := floorDiv(hour, 24)
 	hours, err := s.blob(ctx, tx, "select hours from day where id=?", blobID(day, h.id))
 	if err != nil {
-		return unchanged, err
+		return err
 	}
 	f := &frame{slots: 24}
 	if hours != nil {
@@ -180,8 +164,8 @@ func (s *Store) writeHour(
 	f.clear(at, at+1)
 	f.addSlot(at, together(boots).fold(fivesAnHour), 0)
 	_, err = tx.ExecContext(ctx, "insert or replace into day(id,total,hours) values(?,?,?)",
-		blobID(day, h.id), s.pack.pack(f.fold(24).encode()), s.pack.pack(f.encode()))
-	return what, err
+		blobID(day, h.id), s.pack(f.fold(24).encode()), s.pack(f.encode()))
+	return err
 }
 
 // blob reads a record; nil where there is none, or a damaged one.
@@ -198,9 +182,11 @@ func (s *Store) blob(ctx context.Context, q querier, query string, args ...any) 
 	return raw, err
 }
 
+func (s *Store) pack(raw []byte) []byte { return s.enc.EncodeAll(raw, nil) }
+
 // unpack decompresses a record; nil where it is damaged. It is good until the next call.
 func (s *Store) unpack(packed []byte) []byte {
-	raw, err := s.pack.unpack(packed, s.scratch)
+	raw, err := s.dec.DecodeAll(packed, s.scratch[:0])
 	if err != nil {
 		s.badBlobs++
 		return nil

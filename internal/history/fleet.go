@@ -98,9 +98,9 @@ func (s *Store) Fleet(ctx context.Context, at []time.Time, class func(Key) strin
 	// In a fixed order, so that sums of fractions are the same every time.
 	slices.SortFunc(hosts, func(a, b *hostSums) int { return strings.Compare(a.host.name, b.host.name) })
 	held, free := sums.classes(hosts, class)
+	users, people := sums.users(hosts)
 	return Fleet{
-		Steps: sums.steps(hosts), Held: held, Free: free,
-		Users: userTotals(hosts), People: sums.people(hosts), Hosts: hostTotals(hosts),
+		Steps: sums.steps(hosts), Held: held, Free: free, Users: users, People: people, Hosts: hostTotals(hosts),
 	}, err
 }
 
@@ -245,55 +245,38 @@ func (f *fleetSums) classes(hosts []*hostSums, class func(Key) string) (held, fr
 	return held, free
 }
 
-// people is how many GPUs each person held in each step. It counts the steps of a host that
-// [FleetStep].Held counts. A thousandth of a GPU is enough.
-func (f *fleetSums) people(hosts []*hostSums) map[string][]float64 {
-	out := map[string][]float64{}
-	for _, h := range hosts {
-		for id, held := range h.held {
-			if h.users[id][uHeld] == 0 {
-				continue
-			}
-			name := h.host.users.name(id)
-			if out[name] == nil {
-				out[name] = make([]float64, len(f.bounds)-1)
-			}
-			for i, v := range held {
-				if cover := h.steps[i].host[hProcCover]; enough(cover, f.bounds[i+1]-f.bounds[i]) {
-					out[name][i] += v / 10 / cover
-				}
-			}
-		}
-	}
-	for _, steps := range out {
-		for i, v := range steps {
-			steps[i] = math.Round(v*1000) / 1000
-		}
-	}
-	return out
-}
-
-func userTotals(hosts []*hostSums) []UserTotal {
-	sums := map[string]*userSum{}
+// users adds up what people used, most GPU-hours first, and how many GPUs each held in each step. The latter counts the
+// steps of a host that [FleetStep].Held counts; a thousandth of a GPU is enough.
+func (f *fleetSums) users(hosts []*hostSums) (totals []UserTotal, people map[string][]float64) {
+	sums, people := map[string]*userSum{}, map[string][]float64{}
 	for _, h := range hosts {
 		for id, user := range h.users {
 			name := h.host.users.name(id)
 			if sums[name] == nil {
-				sums[name] = &userSum{}
+				sums[name], people[name] = &userSum{}, make([]float64, len(f.bounds)-1)
 			}
 			plusAll(sums[name][:], user[:])
+			for i, v := range h.held[id] {
+				if cover := h.steps[i].host[hProcCover]; enough(cover, f.bounds[i+1]-f.bounds[i]) {
+					people[name][i] += v / 10 / cover
+				}
+			}
 		}
 	}
-	var out []UserTotal
 	for name, sum := range sums {
-		if sum[uHeld] > 0 {
-			out = append(out, UserTotal{name, sum.usage()})
+		if sum[uHeld] == 0 {
+			delete(people, name)
+			continue
+		}
+		totals = append(totals, UserTotal{name, sum.usage()})
+		for i, v := range people[name] {
+			people[name][i] = math.Round(v*1000) / 1000
 		}
 	}
-	slices.SortFunc(out, func(a, b UserTotal) int {
+	slices.SortFunc(totals, func(a, b UserTotal) int {
 		return cmp.Or(cmp.Compare(b.GPUHours, a.GPUHours), strings.Compare(a.Name, b.Name))
 	})
-	return out
+	return totals, people
 }
 
 func hostTotals(hosts []*hostSums) []HostTotal {

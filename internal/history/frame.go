@@ -24,7 +24,6 @@ const (
 type frame struct {
 	slots int
 	rows  []frameRow // by kind and id
-	want  wanted     // what is looked at; nothing else is kept
 }
 
 type frameRow struct {
@@ -33,21 +32,11 @@ type frameRow struct {
 	cols [][]int64 // nil for a column of zeros, or one not asked for
 }
 
+// fieldsOf is how many columns a kind of rows has; 0 for one that is not known.
 func fieldsOf(kind byte) int {
-	switch kind {
-	case kindHost:
-		return hFields
-	case kindGPU:
-		return gFields
-	case kindUser:
-		return uFields
-	case kindHolder:
-		return 1
-	case kindOwn:
-		return oFields
-	default:
-		return 0
-	}
+	return int([256]uint8{
+		kindHost: hFields, kindGPU: gFields, kindUser: uFields, kindHolder: 1, kindOwn: oFields,
+	}[kind])
 }
 
 // row returns the row of a kind and id, and makes it.
@@ -69,7 +58,7 @@ func (f *frame) set(kind byte, id uint32, slot int, v []int64) {
 	row := f.row(kind, id)
 	for field, x := range v {
 		if row.cols[field] == nil {
-			if x == 0 || !f.want.has(kind, field) {
+			if x == 0 {
 				continue
 			}
 			row.cols[field] = make([]int64, f.slots)
@@ -225,7 +214,7 @@ func decodeFrame(data []byte, slots int, want wanted, pool *columnPool) (*frame,
 	if r.count(maxSlots) != slots {
 		r.fail("it has another number of buckets")
 	}
-	f := &frame{slots: slots, want: want}
+	f := &frame{slots: slots}
 	for len(r.b) > 0 && r.err == nil {
 		kind, id := r.byte(), r.uvarint()
 		n := fieldsOf(kind)

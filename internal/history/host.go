@@ -60,9 +60,8 @@ type host struct {
 	// says that they are kept in the database, too.
 	window []reading
 	saved  bool
-	// live is the fives since closed, from number liveFrom on; nil when they have to be added up.
-	live     []bucket
-	liveFrom int64
+	// live is the fives since closed; without a frame they have to be added up.
+	live table
 	// week is what Recent needs, kept between calls; nil when it has to be read.
 	week *week
 }
@@ -80,13 +79,19 @@ func newHost(name string) *host {
 // newest is when the newest reading of the window was taken.
 func (h *host) newest() int64 { return h.window[len(h.window)-1].At }
 
-// open adds up the fives that are not closed: they are numbered from lo on.
-func (h *host) open(idlePercent float64) (lo int64, fives []bucket) {
-	if h.live == nil && len(h.window) > 0 {
-		h.liveFrom = max(floorDiv(h.closed, fiveMinutes), floorDiv(h.window[0].At, fiveMinutes))
-		if hi := floorDiv(h.newest()+maxHold-1, fiveMinutes); h.liveFrom <= hi {
-			h.live = h.fives(h.window, h.liveFrom, hi, idlePercent)
+// open adds up the fives that are not closed.
+func (h *host) open(idlePercent float64) table {
+	if h.live.frame != nil {
+		return h.live
+	}
+	h.live = table{&frame{}, 0, fiveMinutes}
+	if len(h.window) > 0 {
+		lo := max(floorDiv(h.closed, fiveMinutes), floorDiv(h.window[0].At, fiveMinutes))
+		if hi := floorDiv(h.newest()+maxHold-1, fiveMinutes); lo <= hi {
+			fives := h.fives(h.window, lo, hi, idlePercent)
+			h.live.start, h.live.slots = lo*fiveMinutes, len(fives)
+			h.live.put(0, fives)
 		}
 	}
-	return h.liveFrom, h.live
+	return h.live
 }

@@ -155,7 +155,7 @@ func (s *Store) take(ctx context.Context, tx *sql.Tx, now time.Time, b *Batch) e
 	h.window = append(h.window, fresh...)
 	slices.SortFunc(h.window, inOrder)
 	h.window = slices.CompactFunc(h.window, func(x, y reading) bool { return inOrder(x, y) == 0 })
-	h.live = nil
+	h.live = table{}
 	h.lastAt = max(h.lastAt, newest)
 	s.lastAt = max(s.lastAt, newest)
 	open := floorDiv(h.newest(), fiveMinutes)
@@ -204,12 +204,9 @@ func (s *Store) takeHours(ctx context.Context, tx *sql.Tx, h *host, boot uint64,
 			continue
 		}
 		lo := hour * fivesAnHour
-		what, err := s.writeFives(ctx, tx, h, boot, lo, h.fives(part, lo, lo+fivesAnHour-1, s.opts.IdlePercent), whole)
-		if err != nil {
+		fives := h.fives(part, lo, lo+fivesAnHour-1, s.opts.IdlePercent)
+		if err := s.writeFives(ctx, tx, h, boot, lo, fives, whole); err != nil {
 			return err
-		}
-		if what != unchanged {
-			h.week, s.wrote = nil, true
 		}
 	}
 	s.lastAt = max(s.lastAt, last)
@@ -235,19 +232,8 @@ func (s *Store) closeFives(ctx context.Context, tx *sql.Tx, h *host, to, closed 
 	lo := max(floorDiv(h.closed, fiveMinutes), floorDiv(h.window[0].At, fiveMinutes))
 	if lo < to {
 		fives := h.fives(h.window, lo, to-1, s.opts.IdlePercent)
-		what, err := s.writeFives(ctx, tx, h, h.boot, lo, fives, false)
-		if err != nil {
+		if err := s.writeFives(ctx, tx, h, h.boot, lo, fives, false); err != nil {
 			return err
-		}
-		if what == replaced || h.week != nil && to > h.week.five+weekFives {
-			h.week = nil
-		}
-		if h.week != nil {
-			h.week.apply(0, nil)
-			if what == added {
-				h.week.add(lo, fives, 1)
-				h.week.holdAll(lo, fives)
-			}
 		}
 	}
 	h.closed = max(h.closed, closed*fiveMinutes)
@@ -257,7 +243,7 @@ func (s *Store) closeFives(ctx context.Context, tx *sql.Tx, h *host, to, closed 
 
 // trim forgets readings from which nothing is added up any more, all of them where no five is open.
 func (h *host) trim() {
-	h.live = nil
+	h.live = table{}
 	if len(h.window) == 0 || h.newest() < h.closed {
 		h.window = nil
 		return

@@ -24,7 +24,7 @@ func (s *Store) KeepFleet(ctx context.Context, at []time.Time, f Fleet) error {
 	}
 	from, to := at[0], at[len(at)-1]
 	_, err = s.db.ExecContext(ctx, "insert or replace into fleet(start,stop,data) values(?,?,?)",
-		from.UnixMilli(), to.UnixMilli(), s.pack.pack(data))
+		from.UnixMilli(), to.UnixMilli(), s.pack(data))
 	if err == nil {
 		_, err = s.db.ExecContext(ctx, "delete from fleet where start < ?", s.lastAt-keepFleets.Milliseconds())
 	}

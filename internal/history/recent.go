@@ -18,8 +18,8 @@ const SparkSteps = 96
 // mean is believed.
 const minKnown = 0.1
 
-// Recent sums up the recent past as of now. The store keeps the week
-// of each host, so that a call costs only what is new; with [Options].Once it does not.
+// Recent sums up the recent past as of now. The store keeps the week of each host until a five is closed, or a
+// quarter of an hour begins; with [Options].Once it does not.
 //
 // A user's mean over a window (2 h, 24 h, a week up to now) is the mean number
 // of GPUs held over the time that is known, host by host: a silent hour of a
@@ -35,7 +35,7 @@ func (s *Store) Recent(
 ) (*Recent, error) {
 	out := &Recent{GPUs: map[Key]GPU{}}
 	err := s.view(ctx, "the board", func(q querier) error {
-		var means []hostMeans
+		sums := meanSums{users: map[string]*[windows]float64{}}
 		for part := range slices.Chunk(s.allHosts(), weeksAtOnce) {
 			if err := s.loadWeeks(ctx, q, part, now.UnixMilli()); err != nil {
 				return err
@@ -48,13 +48,13 @@ func (s *Store) Recent(
 						out.GPUs[Key{h.name, h.gpus.name(key.id)}] = g
 					}
 				}
-				means = append(means, h.meansAt(now.UnixMilli()))
+				sums.add(h, now.UnixMilli())
 				if s.opts.Once {
 					h.week = nil
 				}
 			}
 		}
-		out.addUp(means)
+		sums.fill(out)
 		return nil
 	})
 	return out, err
@@ -65,11 +65,11 @@ func (s *Store) Recent(
 func (h *host) holders(gpu uint32) []string {
 	w := h.week
 	var fives [weekFives]uint32
-	for i := range w.open {
-		at := w.openFrom - w.five + int64(i)
-		gpus := w.open[i].gpus
-		if k, found := findGPU(gpus, gpu); found && 0 <= at && at < weekFives {
-			fives[at] = gpus[k].holder
+	if row, found := w.open.find(kindHolder, gpu); found {
+		for slot := range w.open.slots {
+			if at := w.open.start/fiveMinutes - w.five + int64(slot); 0 <= at && at < weekFives {
+				fives[at] = uint32(w.open.rows[row].at(0, slot))
+			}
 		}
 	}
 	if written := w.holders[gpu]; written != nil {
@@ -101,14 +101,15 @@ const weeksAtOnce = 64
 // windows are the last 2 h, day and week.
 const windows = 3
 
-// hostMeans are the means of one host, with NaN where too little is known.
-type hostMeans struct {
-	host  string
+// meanSums are the means of hosts added up: a window counts where it is known of a host.
+type meanSums struct {
 	free  [windows]float64
-	users []userMeans
+	known [windows]bool
+	users map[string]*[windows]float64
 }
 
-type userMeans struct {
+// userSums is how long somebody held GPUs of one host.
+type userSums struct {
 	name string
 	held [windows]float64
 	// lately is what is known of the last week, however little that is.
@@ -119,8 +120,8 @@ type userMeans struct {
 // most. A node must not decide how many people the board knows.
 const maxRecentUsers = 256
 
-// meansAt are the means of a host up to a moment.
-func (h *host) meansAt(now int64) hostMeans {
+// add adds the means of a host up to a moment.
+func (m *meanSums) add(h *host, now int64) {
 	w := h.week
 	last := int(min(max(floorDiv(now, fiveMinutes)-w.five, 0), weekFives-1))
 	end := int(min(max(floorDiv(now, hourMS)-w.hour, 0), weekHours-1))
@@ -133,69 +134,46 @@ func (h *host) meansAt(now int64) hostMeans {
 	known, free := sums(w.get(kindHost, 0, hProcCover)), sums(w.get(kindHost, 0, hFree))
 	for i, length := range [windows]float64{2 * 3600, 24 * 3600, 7 * 24 * 3600} {
 		if known[i] < minKnown*length {
-			known[i] = math.NaN()
+			known[i] = math.Inf(1) // divided by which it adds nothing
+			continue
 		}
+		m.known[i] = true
+		m.free[i] += free[i] / known[i]
 	}
-	m := hostMeans{host: h.name}
-	for i := range free {
-		m.free[i] = free[i] / known[i]
-	}
+	var users []userSums
 	for key, s := range w.series {
 		if key.kind != kindUser {
 			continue
 		}
-		one := userMeans{name: h.users.name(key.id), held: sums(s), lately: sum(s.hours[:])}
-		if one.name == "" || one.lately == 0 {
-			continue
+		one := userSums{name: h.users.name(key.id), held: sums(s), lately: sum(s.hours[:])}
+		if one.name != "" && one.lately != 0 {
+			users = append(users, one)
 		}
-		for i := range one.held {
-			one.held[i] = one.held[i] / 10 / known[i]
+	}
+	slices.SortFunc(users, func(a, b userSums) int {
+		return cmp.Or(cmp.Compare(b.lately, a.lately), strings.Compare(a.name, b.name))
+	})
+	for _, u := range users[:min(len(users), maxRecentUsers)] {
+		if m.users[u.name] == nil {
+			m.users[u.name] = &[windows]float64{}
 		}
-		m.users = append(m.users, one)
+		for i, held := range u.held {
+			m.users[u.name][i] += held / 10 / known[i]
+		}
 	}
-	if len(m.users) > maxRecentUsers {
-		slices.SortFunc(m.users, func(a, b userMeans) int {
-			return cmp.Or(cmp.Compare(b.lately, a.lately), strings.Compare(a.name, b.name))
-		})
-		m.users = m.users[:maxRecentUsers]
-	}
-	return m
 }
 
-// addUp adds the means of all hosts up, in a fixed order, so that sums of fractions
-// are the same every time.
-func (r *Recent) addUp(hosts []hostMeans) {
-	slices.SortFunc(hosts, func(a, b hostMeans) int { return strings.Compare(a.host, b.host) })
-	var free [windows]float64
-	var known [windows]bool
-	users := map[string]*[windows]float64{}
-	for _, h := range hosts {
-		for i, v := range h.free {
-			if !math.IsNaN(v) {
-				free[i] += v
-				known[i] = true
-			}
-		}
-		for _, u := range h.users {
-			if users[u.name] == nil {
-				users[u.name] = &[windows]float64{}
-			}
-			for i, v := range u.held {
-				if !math.IsNaN(v) {
-					users[u.name][i] += v
-				}
-			}
-		}
-	}
+// fill gives the recent past what was added up.
+func (m *meanSums) fill(r *Recent) {
 	mean := func(i int, v float64) *float64 {
-		if !known[i] {
+		if !m.known[i] {
 			return nil
 		}
 		return &v
 	}
-	r.FreeMean2h, r.FreeMean24h, r.FreeMean1w = mean(0, free[0]), mean(1, free[1]), mean(2, free[2])
-	for _, name := range slices.Sorted(maps.Keys(users)) {
-		v := users[name]
+	r.FreeMean2h, r.FreeMean24h, r.FreeMean1w = mean(0, m.free[0]), mean(1, m.free[1]), mean(2, m.free[2])
+	for _, name := range slices.Sorted(maps.Keys(m.users)) {
+		v := m.users[name]
 		r.Users = append(r.Users, User{name, mean(0, v[0]), mean(1, v[1]), mean(2, v[2])})
 	}
 }

@@ -122,15 +122,11 @@ func (b *bucket) gpu(id uint32, hint int) *gpuBucket {
 	if hint < len(b.gpus) && b.gpus[hint].gpu == id {
 		return &b.gpus[hint]
 	}
-	i, found := findGPU(b.gpus, id)
+	i, found := slices.BinarySearchFunc(b.gpus, id, func(g gpuBucket, id uint32) int { return cmp.Compare(g.gpu, id) })
 	if !found {
 		b.gpus = slices.Insert(b.gpus, i, gpuBucket{gpu: id})
 	}
 	return &b.gpus[i]
-}
-
-func findGPU(gpus []gpuBucket, id uint32) (int, bool) {
-	return slices.BinarySearchFunc(gpus, id, func(g gpuBucket, id uint32) int { return cmp.Compare(g.gpu, id) })
 }
 
 func user(us *[]userBucket, id uint32) *userBucket {

@@ -143,11 +143,8 @@ func (s *Store) tables(
 		day = end
 	}
 	for _, h := range hosts {
-		lo, fives := h.open(s.opts.IdlePercent)
-		if len(fives) > 0 && lo*fiveMinutes < to && (lo+int64(len(fives)))*fiveMinutes > from {
-			f := &frame{slots: len(fives), want: want}
-			f.put(0, fives)
-			visit(h, table{f, lo * fiveMinutes, fiveMinutes})
+		if t := h.open(s.opts.IdlePercent); t.start < to && t.start+int64(t.slots)*t.width > from {
+			visit(h, t)
 		}
 	}
 	return nil
@@ -165,10 +162,8 @@ func (s *Store) asFives(bs []int64, day int64) bool { return day*24 >= s.pruned 
 func (s *Store) hours(
 	ctx context.Context, q querier, hosts []*host, lo, hi int64, want wanted, visit func(h *host, t table),
 ) error {
-	if want != nil {
-		want = maps.Clone(want)
-		want[kindHost] |= 1 << hCover // by which together decides
-	}
+	want = maps.Clone(want)
+	want[kindHost] |= 1 << hCover // by which together decides
 	return s.eachBlob(ctx, q, "hour", "data", hosts, lo, hi, func(h *host, hour int64, raw []byte) error {
 		boots, err := decodeBoots(raw, want, &s.columns)
 		if err == nil {

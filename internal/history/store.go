@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"modernc.org/sqlite"
 
 	"gpuboard/internal/snapshot"
@@ -62,7 +63,8 @@ func (o Options) withDefaults() Options {
 type Store struct {
 	path string
 	opts Options
-	pack *packer
+	enc  *zstd.Encoder
+	dec  *zstd.Decoder
 
 	mu    sync.Mutex
 	db    *sql.DB
@@ -90,15 +92,16 @@ type Store struct {
 // begins, and [Store.Problems] says so. An error is something else: no
 // permission, no directory, a disk that is full.
 func Open(ctx context.Context, path string, now time.Time, opts Options) (*Store, error) {
-	pack, err := newPacker()
-	if err != nil {
-		return nil, err
-	}
 	// The driver takes a URI, in which the first part of a relative path would be a host.
-	if path, err = filepath.Abs(path); err != nil {
+	path, err := filepath.Abs(path)
+	if err != nil {
 		return nil, fmt.Errorf("opening history: %w", err)
 	}
-	s := &Store{path: path, opts: opts.withDefaults(), pack: pack}
+	s := &Store{path: path, opts: opts.withDefaults()}
+	// The errors are about options, and these are valid.
+	s.enc, _ = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1),
+		zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
+	s.dec, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlob))
 	err = s.connect(ctx, now, false)
 	if damaged(err) { // a read that failed looks like damage, too: look again
 		err = s.connect(ctx, now, false)
@@ -355,8 +358,6 @@ func (s *Store) sweepAside() {
 // handleError brings the store into a state that the next call can use.
 func (s *Store) handleError(ctx context.Context, now time.Time, err error) error {
 	switch {
-	case err == nil:
-		return nil
 	case damaged(err):
 		if again := s.rebuild(ctx, now); again != nil {
 			return fmt.Errorf("rebuilding history after %q: %w", err, again)

@@ -6,23 +6,22 @@ import (
 	"time"
 )
 
-// A week has room for a quarter and an hour after the present, so that fives can be added before it is moved on.
+// A week has room for a quarter and an hour after the present, because nodes' clocks may be ahead.
 const (
 	weekFives = (SparkSteps + 2) * 3
 	weekHours = 7*24 + 2
 )
 
-// A week is the recent past of one host: the last day in fives and the last week in hours. It is kept in memory, and
-// fives that are written, or still open, are added to it.
+// A week is the recent past of one host: the last day in fives and the last week in hours. Those that are written are
+// read, and those that are still open are added.
 type week struct {
 	five   int64 // number since 1970 of the first five
 	hour   int64 // and of the first hour
 	series map[weekKey]*series
 	// holders is who held each GPU in the fives that are written: numbers of users, which are less than maxUserNames.
 	holders map[uint32]*[weekFives]uint16
-	// open is the fives that are not closed, as far as they are counted, from number openFrom on.
-	open     []bucket
-	openFrom int64
+	// open is the fives that are not closed, as far as they are counted.
+	open table
 }
 
 // A weekKey is one field of a roll-up: of the host, of a GPU, or of a user.
@@ -62,15 +61,16 @@ func (s *Store) loadWeeks(ctx context.Context, q querier, hosts []*host, now int
 	five, hour := weekFrom(now)
 	var load []*host
 	for _, h := range hosts {
-		if w := h.week; w == nil || five < w.five || five-w.five > weekFives/2 {
+		if w := h.week; w == nil || w.five != five || w.hour != hour {
 			h.week = &week{
 				five: five, hour: hour, series: map[weekKey]*series{}, holders: map[uint32]*[weekFives]uint16{},
+				open: table{frame: &frame{}},
 			}
 			load = append(load, h)
 		}
 	}
 	last := floorDiv(now+maxFuture.Milliseconds(), hourMS)
-	visit := func(h *host, t table) { h.week.load(t) }
+	visit := func(h *host, t table) { h.week.add(t, 1, false) }
 	err := s.days(ctx, q, load, floorDiv(hour, 24), floorDiv(last, 24), false, wantWeek(), visit)
 	if err == nil {
 		err = s.hours(ctx, q, load, floorDiv(five, fivesAnHour), last, wantWeek(), visit)
@@ -82,43 +82,11 @@ func (s *Store) loadWeeks(ctx context.Context, q querier, hosts []*host, now int
 		return fmt.Errorf("reading the week: %w", err)
 	}
 	for _, h := range hosts {
-		h.week.apply(0, nil)
-		h.week.shift(int(five-h.week.five), int(hour-h.week.hour))
-		h.week.apply(h.open(s.opts.IdlePercent))
+		h.week.add(h.week.open, -1, true)
+		h.week.open = h.open(s.opts.IdlePercent)
+		h.week.add(h.week.open, 1, true)
 	}
 	return nil
-}
-
-// apply counts other fives as those that are open.
-func (w *week) apply(from int64, open []bucket) {
-	w.add(w.openFrom, w.open, -1)
-	w.openFrom, w.open = from, open
-	w.add(w.openFrom, w.open, 1)
-}
-
-// shift moves the beginnings of the week on, and forgets people who held nothing since.
-func (w *week) shift(fives, hours int) {
-	if fives <= 0 && hours <= 0 {
-		return
-	}
-	w.five += int64(fives)
-	w.hour += int64(hours)
-	for key, s := range w.series {
-		move(s.fives[:], fives)
-		move(s.hours[:], hours)
-		if key.kind == kindUser && sum(s.hours[:]) == 0 {
-			delete(w.series, key)
-		}
-	}
-	for _, holders := range w.holders {
-		move(holders[:], fives)
-	}
-}
-
-func move[T any](s []T, n int) {
-	n = min(n, len(s))
-	copy(s, s[n:])
-	clear(s[len(s)-n:])
 }
 
 func sum(list []int32) float64 {
@@ -129,8 +97,9 @@ func sum(list []int32) float64 {
 	return float64(total)
 }
 
-// load adds a table from disk.
-func (w *week) load(t table) {
+// add adds a table, or takes it away. Fives that are open have no hours of their own, and who holds a GPU in them may
+// change.
+func (w *week) add(t table, sign int32, open bool) {
 	want := wantWeek()
 	for i := range t.rows {
 		r := &t.rows[i]
@@ -140,33 +109,30 @@ func (w *week) load(t table) {
 			}
 			if r.kind == kindHolder {
 				for slot, user := range col {
-					w.hold(r.id, t.start/fiveMinutes+int64(slot), user)
+					if !open {
+						w.hold(r.id, t.start/fiveMinutes+int64(slot), user)
+					}
 				}
 				continue
 			}
 			s := w.get(r.kind, r.id, field)
 			for slot, v := range col {
+				at := t.start + int64(slot)*t.width
 				if t.width == fiveMinutes {
-					s.addFive(t.start/fiveMinutes+int64(slot)-w.five, int32(v))
-				} else {
-					s.addHour(t.start/hourMS+int64(slot)-w.hour, int32(v))
+					addAt(s.fives[:], floorDiv(at, fiveMinutes)-w.five, sign*int32(v))
+				}
+				if t.width == hourMS || open {
+					addAt(s.hours[:], floorDiv(at, hourMS)-w.hour, sign*int32(v))
 				}
 			}
 		}
 	}
 }
 
-// addFive adds to a five, if it lies in the week.
-func (s *series) addFive(i int64, v int32) {
-	if i >= 0 && i < weekFives {
-		s.fives[i] += v
-	}
-}
-
-// addHour adds to an hour, if it lies in the week.
-func (s *series) addHour(i int64, v int32) {
-	if i >= 0 && i < weekHours {
-		s.hours[i] += v
+// addAt adds to a number of a list, if it has that many.
+func addAt(list []int32, i int64, v int32) {
+	if i >= 0 && i < int64(len(list)) {
+		list[i] += v
 	}
 }
 
@@ -180,37 +146,6 @@ func (w *week) hold(gpu uint32, five, user int64) {
 	}
 	if holder := &w.holders[gpu][five-w.five]; *holder == 0 {
 		*holder = uint16(user)
-	}
-}
-
-// holdAll keeps who held the GPUs in fives that are written, the first of which is numbered from.
-func (w *week) holdAll(from int64, fives []bucket) {
-	for i := range fives {
-		for _, g := range fives[i].gpus {
-			w.hold(g.gpu, from+int64(i), int64(g.holder))
-		}
-	}
-}
-
-// add adds fives, the first of which is numbered from, or takes them away.
-func (w *week) add(from int64, fives []bucket, sign int32) {
-	for i := range fives {
-		b, five := &fives[i], from+int64(i)
-		count := func(s *series, v int64) {
-			s.addFive(five-w.five, sign*int32(v))
-			s.addHour(floorDiv(five, fivesAnHour)-w.hour, sign*int32(v))
-		}
-		for _, field := range []int{hProcCover, hFree} {
-			count(w.get(kindHost, 0, field), b.v[field])
-		}
-		for j := range b.users {
-			count(w.get(kindUser, b.users[j].user, uHeld), b.users[j].v[uHeld])
-		}
-		for j := range b.gpus {
-			for _, field := range []int{gUtil, gUtilKnown} {
-				count(w.get(kindGPU, b.gpus[j].gpu, field), b.gpus[j].v[field])
-			}
-		}
 	}
 }
 
