@@ -40,12 +40,8 @@ func siteClient(timeout time.Duration) *http.Client {
 // fetch gets a file of the site. The body is bounded by its reader, compressed or not.
 func (s *Source) fetch(ctx context.Context, path string) (io.ReadCloser, error) {
 	at := s.site.JoinPath(path)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
-	if err != nil {
-		return nil, fmt.Errorf("asking %s: %w", at.Redacted(), err)
-	}
-	req.Header.Set("User-Agent", "gpuboard/"+s.opt.Version)
-	resp, err := s.client.Do(req)
+	req := &http.Request{URL: at, Header: http.Header{"User-Agent": {"gpuboard/" + s.opt.Version}}}
+	resp, err := s.client.Do(req.WithContext(ctx))
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

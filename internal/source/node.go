@@ -101,18 +101,20 @@ func bookingsHere(
 		return cal, false, nil
 	}
 	s := &Source{opt: o, cfg: cfg}
+	var err error
 	switch {
 	case cfg.String("site_url") != "":
-		if err := s.at(cfg.String("site_url")); err != nil {
-			return nil, false, []snapshot.Problem{{Code: "site:unreachable",
-				Message: "the bookings are not known: " + err.Error()}}
-		}
+		err = s.at(cfg.String("site_url"))
 	case config.IsFile(filepath.Join(cfg.String("site"), data.BoardPath)):
 		s.file, s.Name = filepath.Join(cfg.String("site"), data.BoardPath), cfg.String("site")
 	default:
 		return nil, false, nil
 	}
-	h, bookings, err := s.host(ctx, host)
+	var h *board.Host
+	var bookings []board.Booking
+	if err == nil {
+		h, bookings, err = s.host(ctx, host)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, false, []snapshot.Problem{{Code: "site:unknown-host",

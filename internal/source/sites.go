@@ -32,7 +32,6 @@ type Sites struct {
 
 type site struct {
 	source *Source
-	config.Site
 
 	mu    sync.Mutex
 	known board.Site
@@ -57,7 +56,7 @@ func NewSites(o Options, sites []config.Site) (*Sites, error) {
 			from.file = filepath.Join(c.Place, data.BoardPath)
 		}
 		known.Place = from.Name
-		s.sites = append(s.sites, &site{source: from, Site: c, known: known})
+		s.sites = append(s.sites, &site{source: from, known: known})
 	}
 	return s, nil
 }

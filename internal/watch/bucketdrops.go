@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"gpuboard/internal/atomicfile"
-	"gpuboard/internal/inventory"
 	"gpuboard/internal/objectstore"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
@@ -31,9 +30,7 @@ const (
 type bucketDrops struct {
 	bucket *objectstore.Bucket
 	dir    string
-
-	mu   sync.Mutex
-	tags map[string]string // of the latest files that were copied, by name
+	tags   sync.Map // of the latest files that were copied, by name
 }
 
 // newBucketDrops returns the drops in a bucket, nil for "".
@@ -45,27 +42,15 @@ func newBucketDrops(target, data string) (*bucketDrops, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &bucketDrops{bucket: bucket, dir: filepath.Join(data, "drop"), tags: map[string]string{}}, nil
-}
-
-type resolver = func(ctx context.Context, now time.Time, last inventory.Known) inventory.Inventory
-
-// before fetches the drops before the hosts are listed.
-func (b *bucketDrops) before(list resolver) resolver {
-	if b == nil {
-		return list
-	}
-	return func(ctx context.Context, now time.Time, last inventory.Known) inventory.Inventory {
-		problems := b.fetch(ctx)
-		inv := list(ctx, now, last)
-		inv.Problems = append(inv.Problems, problems...)
-		return inv
-	}
+	return &bucketDrops{bucket: bucket, dir: filepath.Join(data, "drop")}, nil
 }
 
 // fetch copies what is new. Names that no node gives are left alone, and what is wrong with one host's files keeps no
 // other's.
 func (b *bucketDrops) fetch(ctx context.Context) (problems []snapshot.Problem) {
+	if b == nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, fetchFor)
 	defer cancel()
 	var mu sync.Mutex
@@ -92,18 +77,12 @@ func (b *bucketDrops) fetch(ctx context.Context) (problems []snapshot.Problem) {
 			continue
 		}
 		_, _, hour := spool.HourOf(name)
-		if name == spool.LatestName && b.tag(o.Name) != o.Tag || hour {
+		if tag, _ := b.tags.Load(o.Name); name == spool.LatestName && tag != o.Tag || hour {
 			workers.Go(func() error { add(host, b.copy(ctx, host, name, hour)); return nil })
 		}
 	}
 	_ = workers.Wait() // they return none
 	return problems
-}
-
-func (b *bucketDrops) tag(object string) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.tags[object]
 }
 
 // copy copies one file. A finished hour is removed from the bucket then, so that it is not listed for days.
@@ -123,8 +102,6 @@ func (b *bucketDrops) copy(ctx context.Context, host, name string, hour bool) er
 	if hour {
 		return b.bucket.Remove(ctx, object)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.tags[object] = tag
+	b.tags.Store(object, tag)
 	return nil
 }

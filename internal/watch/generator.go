@@ -95,7 +95,13 @@ func NewGenerator(
 		return nil, failure.Usage("", "drops from %s: %w", cfg.Origin("drops"), err)
 	}
 	pulled := newPulls(cfg, version, now, ask, o.Data)
-	o.Inventory = pulled.after(fetched.before(o.Inventory))
+	list := o.Inventory
+	o.Inventory = func(ctx context.Context, now time.Time, last inventory.Known) inventory.Inventory {
+		problems := fetched.fetch(ctx)
+		inv := list(ctx, now, last)
+		inv.Problems = slices.Concat(inv.Problems, problems, pulled.read(ctx, inv.Hosts))
+		return inv
+	}
 	if o.Demo = demo; demo {
 		o.About.CommentsPath = "comments.json"
 		o.About.BookCommand = "GPUBOARD_CONFIG=" + shell.Quote(cfg.Path) + " gpuboard"

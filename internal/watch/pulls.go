@@ -7,6 +7,7 @@ import (
 	"gpuboard/internal/config"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/pull"
+	"gpuboard/internal/snapshot"
 )
 
 // pulls are the nodes that this web host reads over SSH.
@@ -40,22 +41,18 @@ func PullOptions(cfg *config.Config, version string, now func() time.Time, ask S
 	}
 }
 
-// after reads nodes after the hosts are listed: in the background, or before the only generation.
-func (p *pulls) after(list resolver) resolver {
+// read reads nodes: in the background, or before the only generation. hosts are those that should exist.
+func (p *pulls) read(ctx context.Context, hosts []inventory.Host) []snapshot.Problem {
 	if p == nil {
-		return list
+		return nil
 	}
-	return func(ctx context.Context, now time.Time, last inventory.Known) inventory.Inventory {
-		inv := list(ctx, now, last)
-		targets := p.named
-		for _, h := range inv.Hosts {
-			if p.every && h.GoneSince.IsZero() {
-				targets = append(targets, pull.Target{Host: h.Name, SSH: h.Name, Any: true})
-			}
+	targets := p.named
+	for _, h := range hosts {
+		if p.every && h.GoneSince.IsZero() {
+			targets = append(targets, pull.Target{Host: h.Name, SSH: h.Name, Any: true})
 		}
-		inv.Problems = append(inv.Problems, p.fleet.Read(ctx, targets)...)
-		return inv
 	}
+	return p.fleet.Read(ctx, targets)
 }
 
 func (p *pulls) close() {

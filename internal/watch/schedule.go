@@ -1,9 +1,6 @@
 package watch
 
-import (
-	"sync"
-	"time"
-)
+import "time"
 
 // When a generation begins. An edit is on the page within two seconds.
 const (
@@ -14,63 +11,35 @@ const (
 	retryGap  = 5 * time.Second        // after a generation that failed; the usual gap if that is shorter
 )
 
-// A schedule decides when the next generation is due. It is safe for use by several goroutines.
+// A schedule decides when the next generation is due. The zero value is that before the first.
 type schedule struct {
-	wake chan struct{} // holds an element after an edit
-
-	mu           sync.Mutex
 	gap          time.Duration // between the beginnings of the last generation and the next
 	began, ended time.Time     // of the last generation; zero before the first
 	failed       bool
 	edited       time.Time // the first edit since the last generation began; zero for none
 }
 
-func newSchedule() *schedule { return &schedule{wake: make(chan struct{}, 1)} }
-
 // note notes an edit.
 func (s *schedule) note(at time.Time) {
-	s.mu.Lock()
 	if s.edited.IsZero() {
 		s.edited = at
 	}
-	s.mu.Unlock()
-	s.wakeUp()
 }
 
 // now makes a generation due at once.
-func (s *schedule) now() {
-	s.mu.Lock()
-	s.began = time.Time{}
-	s.mu.Unlock()
-	s.wakeUp()
-}
-
-func (s *schedule) wakeUp() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
+func (s *schedule) now() { s.began = time.Time{} }
 
 // begin notes that a generation begins. It shows every edit until now; those that come while it
 // works are for the next.
-func (s *schedule) begin(at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.began, s.edited = at, time.Time{}
-}
+func (s *schedule) begin(at time.Time) { s.began, s.edited = at, time.Time{} }
 
 // end notes that it has ended. gap is the time from its beginning to that of the next one.
 func (s *schedule) end(at time.Time, gap time.Duration, failed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.ended, s.gap, s.failed = at, gap, failed
 }
 
 // due is when the next generation should begin: the zero time for at once.
 func (s *schedule) due() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.began.IsZero() {
 		return time.Time{}
 	}

@@ -14,7 +14,7 @@ import (
 // generations that take so long, and returns when they began.
 func simulate(every, takes, end time.Duration, edits []time.Duration) []time.Duration {
 	zero := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
-	s := newSchedule()
+	s := &schedule{}
 	var began []time.Duration
 	var until time.Duration // that a generation is at work
 	for at := time.Duration(0); at < end; at += 10 * time.Millisecond {
@@ -92,7 +92,7 @@ func TestGenerationsLeaveHalfTheTimeIdle(t *testing.T) {
 
 func TestAGenerationThatFailedIsTriedAgainSoon(t *testing.T) {
 	zero := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
-	s := newSchedule()
+	s := &schedule{}
 	s.begin(zero)
 	s.end(zero.Add(time.Second), 10*time.Minute, true)
 	if got := s.due().Sub(zero); got != time.Second+retryGap {

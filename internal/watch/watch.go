@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -69,24 +70,27 @@ func Generate(ctx context.Context, g *sitegen.Generator, at time.Time) (sitegen.
 type loop struct {
 	Options
 	log      *failure.Log
-	schedule *schedule
-	problems map[string]bool // of the last board
-
-	mu     sync.Mutex
-	cancel context.CancelFunc // ends the generation in progress; nil for none
+	schedule schedule
+	problems map[string]bool                    // of the last board
+	edits    chan time.Time                     // holds the first edit that is not in the schedule
+	led      chan struct{}                      // holds an element once this generator leads
+	cancel   atomic.Pointer[context.CancelFunc] // ends the last generation; nil before the first
 }
 
 // Run makes generations until the context ends. One that fails is logged, and the next one tried:
 // the disk may have room again.
 func Run(ctx context.Context, o Options) {
 	o.Generator.Expect(o.gap(0)) // until one has been made
-	l := &loop{Options: o, log: failure.NewLog(o.Log, o.Now), schedule: newSchedule(), problems: map[string]bool{}}
+	l := &loop{
+		Options: o, log: failure.NewLog(o.Log, o.Now), problems: map[string]bool{},
+		edits: make(chan time.Time, 1), led: make(chan struct{}, 1),
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	var background sync.WaitGroup
 	defer background.Wait() // the lead is given back before the process ends
 	defer cancel()
 	background.Go(func() {
-		watchFiles(ctx, o.Paths, o.Interval, l.log, func() { l.schedule.note(o.Now()) })
+		watchFiles(ctx, o.Paths, o.Interval, l.log, func() { offer(l.edits, o.Now()) })
 	})
 	if o.Leader != nil {
 		background.Go(func() { _ = o.Leader.Run(ctx, l.elected) })
@@ -98,6 +102,10 @@ func Run(ctx context.Context, o Options) {
 		case !l.leads():
 			wait = time.Hour // elected wakes it
 		case wait <= 0:
+			select {
+			case <-l.edits: // it is shown
+			default:
+			}
 			l.schedule.begin(now)
 			gap, err := l.generate(ctx)
 			if ctx.Err() != nil {
@@ -109,10 +117,21 @@ func Run(ctx context.Context, o Options) {
 		}
 		select {
 		case <-time.After(wait):
-		case <-l.schedule.wake: // it may be due sooner
+		case at := <-l.edits:
+			l.schedule.note(at)
+		case <-l.led:
+			l.schedule.now()
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// offer puts a value into a channel that has room for one, unless it holds one.
+func offer[T any](to chan T, value T) {
+	select {
+	case to <- value:
+	default:
 	}
 }
 
@@ -145,8 +164,8 @@ func (l *loop) leads() bool { return l.Leader == nil || l.Leader.Held() }
 func (l *loop) generate(ctx context.Context) (gap time.Duration, err error) {
 	before, began := processorTime(), time.Now()
 	ctx, cancel := context.WithCancel(ctx)
-	l.setCancel(cancel)
-	defer func() { l.setCancel(nil); cancel() }()
+	defer cancel()
+	l.cancel.Store(&cancel)
 	if !l.leads() { // it was lost before anybody could cancel
 		return 0, context.Canceled
 	}
@@ -166,18 +185,12 @@ func (l *loop) generate(ctx context.Context) (gap time.Duration, err error) {
 	return gap, err
 }
 
-func (l *loop) setCancel(cancel context.CancelFunc) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.cancel = cancel
-}
-
 // elected takes the standing of this generator in the election.
 func (l *loop) elected(s inventory.LeaderStatus) {
 	switch {
 	case s.Held:
 		l.log.Say("leading: this generator writes the site")
-		l.schedule.now()
+		offer(l.led, struct{}{})
 		return
 	case s.Err != nil:
 		text := fmt.Sprintf("standing by: %v", s.Err)
@@ -188,10 +201,8 @@ func (l *loop) elected(s inventory.LeaderStatus) {
 	case s.Holder != "":
 		l.log.Say("standing by: another generator leads (" + s.Holder + ")")
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.cancel != nil {
-		l.cancel()
+	if cancel := l.cancel.Load(); cancel != nil {
+		(*cancel)()
 	}
 }
 
