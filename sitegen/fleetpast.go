@@ -23,9 +23,6 @@ const (
 	lateBy = 50 * time.Hour
 	// minStep is how old a step must be to be worth a mean.
 	minStep = 10 * time.Minute
-	// hostDays is how many days of hosts one generation adds up that were never
-	// added up before.
-	hostDays = 2000
 	// mostPeople is how many people's use over time is kept.
 	mostPeople = 30
 	// maxFleetBytes bounds the file that is read back.
@@ -38,7 +35,6 @@ type fleetFile struct {
 	Zone string            `json:"zone"`
 	Done time.Time         `json:"done"`
 	Past *render.FleetPast `json:"past"`
-	More bool              `json:"more"` // days are left to be added up
 }
 
 // A dayPast is one day of the site's zone, of 23, 24 or 25 hours, added up by the hour.
@@ -53,10 +49,10 @@ func (g *Generator) renewFleet(ctx context.Context, now time.Time, b *board.Boar
 	if len(b.Hosts) > 100 {
 		every = 3 * lookEvery
 	}
-	if f := g.fleet; f != nil && !f.More && !f.Done.After(now) && f.Done.Truncate(every).Equal(now.Truncate(every)) {
+	if f := g.fleet; f != nil && !f.Done.After(now) && f.Done.Truncate(every).Equal(now.Truncate(every)) {
 		return nil
 	}
-	days, more, err := g.readDays(ctx, now, b)
+	days, err := g.readDays(ctx, now, b)
 	if err != nil {
 		return err
 	}
@@ -64,7 +60,7 @@ func (g *Generator) renewFleet(ctx context.Context, now time.Time, b *board.Boar
 	if err != nil {
 		return err
 	}
-	g.fleet = &fleetFile{Zone: g.opt.About.Zone.String(), Done: now, Past: past, More: more}
+	g.fleet = &fleetFile{Zone: g.opt.About.Zone.String(), Done: now, Past: past}
 	if g.opt.Pretend { // what was added up for another time is not kept for those who look now
 		return nil
 	}
@@ -100,47 +96,44 @@ func modelsOf(b *board.Board) func(history.Key) string {
 }
 
 // readDays returns the days of the last year up to today, oldest first. Days that cannot change any more are added
-// up once, and kept in history. more is true when some are left for the next generation.
-func (g *Generator) readDays(
-	ctx context.Context, now time.Time, b *board.Board,
-) (days []*dayPast, more bool, err error) {
-	oldest, newest, err := g.opt.History.Known(ctx)
+// up once, and kept in history.
+func (g *Generator) readDays(ctx context.Context, now time.Time, b *board.Board) (days []*dayPast, err error) {
+	store, zone, class := g.opt.History, g.opt.About.Zone, modelsOf(b)
+	oldest, newest, err := store.Known(ctx)
 	if err != nil || oldest.IsZero() {
-		return nil, false, err
+		return nil, err
 	}
-	zone := g.opt.About.Zone
 	ends := history.Days(now.In(zone).AddDate(0, 0, -364), now, zone)
-	room := max(1, hostDays/max(len(b.Hosts), 1))
-	class := modelsOf(b)
-	for i := len(ends) - 2; i >= 0 && ends[i+1].After(oldest); i-- {
-		at := hoursOf(ends[i], ends[i+1])
+	for i := range ends[:len(ends)-1] {
+		if !ends[i+1].After(oldest) {
+			continue
+		}
+		at, day := hoursOf(ends[i], ends[i+1]), &dayPast{Start: ends[i].UTC(), End: ends[i+1].UTC()}
 		// By a clock that jumped ahead, days would be complete that are not.
-		complete := now.After(ends[i+1].Add(lateBy)) && newest.After(ends[i+1].Add(lateBy))
-		fleet, kept := history.Fleet{}, false
-		if complete {
-			if fleet, kept, err = g.opt.History.KeptFleet(ctx, at); err != nil {
-				return nil, false, err
+		if late := ends[i+1].Add(lateBy); now.After(late) && newest.After(late) {
+			kept := false
+			if day.Fleet, kept, err = keptDay(ctx, store, at, class); err == nil && !kept {
+				err = store.KeepFleet(ctx, at, day.Fleet)
 			}
+		} else {
+			day.Fleet, err = store.Fleet(ctx, at, class)
 		}
-		if complete && !kept && room == 0 {
-			more = true
-			break // the rest is older still
+		if err != nil {
+			return nil, err
 		}
-		if !kept {
-			if fleet, err = g.opt.History.Fleet(ctx, at, class); err != nil {
-				return nil, false, err
-			}
-		}
-		if complete && !kept {
-			room--
-			if err := g.opt.History.KeepFleet(ctx, at, fleet); err != nil {
-				return nil, false, err
-			}
-		}
-		days = append(days, &dayPast{Start: ends[i].UTC(), End: ends[i+1].UTC(), Fleet: fleet})
+		days = append(days, day)
 	}
-	slices.Reverse(days)
-	return days, more, nil
+	return days, nil
+}
+
+// keptDay returns what is kept of a day, or else adds it up.
+func keptDay(
+	ctx context.Context, store *history.Store, at []time.Time, class func(history.Key) string,
+) (day history.Fleet, kept bool, err error) {
+	if day, kept, err = store.KeptFleet(ctx, at); err == nil && !kept {
+		day, err = store.Fleet(ctx, at, class)
+	}
+	return day, kept, err
 }
 
 // hoursOf are the bounds of the hours of a day; the last is short where a zone
@@ -448,11 +441,7 @@ func Usage(ctx context.Context, o Options, from, to time.Time) (render.Window, e
 	ends := history.Days(from, to, o.About.Zone)
 	var days []*dayPast
 	for i := range ends[:len(ends)-1] {
-		at := hoursOf(ends[i], ends[i+1])
-		fleet, kept, err := store.KeptFleet(ctx, at)
-		if err == nil && !kept {
-			fleet, err = store.Fleet(ctx, at, func(history.Key) string { return "" })
-		}
+		fleet, _, err := keptDay(ctx, store, hoursOf(ends[i], ends[i+1]), func(history.Key) string { return "" })
 		if err != nil {
 			return render.Window{}, err
 		}

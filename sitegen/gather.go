@@ -14,6 +14,7 @@ import (
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
+	"gpuboard/internal/inventory"
 	"gpuboard/internal/legacy"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
@@ -73,12 +74,8 @@ func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in 
 			in.Calendar, unkept = booking.Load(g.opt.Comments, g.opt.State, g.opt.BookingZone, options)
 		}
 	})
-	names := make([]string, 0, len(in.Hosts))
-	for _, h := range in.Hosts {
-		names = append(names, h.Name)
-	}
 	older, problems := g.older(now)
-	in.Reports = g.reports(ctx, names, now, mem, older)
+	in.Reports = g.reports(ctx, in.Hosts, now, mem, older)
 	for _, p := range ofHosts {
 		report := in.Reports[p.Host]
 		report.Problems = append(report.Problems, p)
@@ -97,15 +94,15 @@ func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in 
 // reports reads the drops of these hosts, several at a time. A drop that
 // cannot be read affects its own host alone.
 func (g *Generator) reports(
-	ctx context.Context, names []string, now time.Time, mem *memory, older map[string]legacy.Host,
+	ctx context.Context, hosts []inventory.Host, now time.Time, mem *memory, older map[string]legacy.Host,
 ) map[string]board.Report {
-	reports := make(map[string]board.Report, len(names))
+	reports := make(map[string]board.Report, len(hosts))
 	var mu sync.Mutex
-	_ = render.InParallel(len(names), func(i int) error { // gather says that ctx has ended
-		r := g.report(names[i], now, mem, older)
+	_ = render.InParallel(len(hosts), func(i int) error { // gather says that ctx has ended
+		r := g.report(hosts[i].Name, now, mem, older)
 		mu.Lock()
 		defer mu.Unlock()
-		reports[names[i]] = r
+		reports[hosts[i].Name] = r
 		return ctx.Err()
 	})
 	return reports

@@ -110,34 +110,30 @@ const forgetHours = 24 * time.Hour
 // recall reads what the last generation left. What cannot be read is
 // forgotten, and said.
 func (g *Generator) recall() *memory {
-	var mem memory
-	data, err := []byte(nil), fs.ErrNotExist
-	if g.opt.State != "" {
-		data, err = atomicfile.Read(filepath.Join(g.opt.State, memoryFile), maxMemoryBytes)
+	mem := newMemory(g.opt.State)
+	if mem.dir == "" {
+		return mem
 	}
-	unreadable := err != nil && !errors.Is(err, fs.ErrNotExist)
+	data, err := atomicfile.Read(filepath.Join(mem.dir, memoryFile), maxMemoryBytes)
+	unreadable := err != nil
 	if err == nil {
-		err = json.Unmarshal(data, &mem)
+		err = json.Unmarshal(data, mem)
 	}
-	if err != nil {
-		mem = memory{}
-	}
-	mem.dir, mem.good, mem.unreadable = g.opt.State, map[string]bundle{}, unreadable
-	mem.loaded = g.opt.State == ""
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		mem.problems = append(mem.problems, snapshot.Problem{Code: "state:forgotten", File: memoryFile,
-			Message: fmt.Sprintf("the state of the last generation cannot be read: %v", err)})
+		mem = newMemory(g.opt.State)
+		mem.unreadable = unreadable
+		mem.problems = []snapshot.Problem{{Code: "state:forgotten", File: memoryFile,
+			Message: fmt.Sprintf("the state of the last generation cannot be read: %v", err)}}
 	}
-	if mem.Seen == nil {
-		mem.Seen = map[string]seen{}
+	return mem
+}
+
+// newMemory is that of a first generation with a state directory; "" for none.
+func newMemory(state string) *memory {
+	return &memory{
+		Seen: map[string]seen{}, Senders: map[string][]sender{}, Hours: map[string]*hours{},
+		dir: state, loaded: state == "", good: map[string]bundle{},
 	}
-	if mem.Senders == nil {
-		mem.Senders = map[string][]sender{}
-	}
-	if mem.Hours == nil {
-		mem.Hours = map[string]*hours{}
-	}
-	return &mem
 }
 
 // see returns when this snapshot was first seen, and remembers it if that is now.
@@ -261,18 +257,14 @@ func (g *Generator) remember(m *memory, now time.Time) error {
 	if !m.stale {
 		return nil
 	}
-	data, err := m.goodTar()
-	if err == nil {
-		_, err = atomicfile.Write(filepath.Join(g.opt.State, lastGoodFile), data, 0o600)
-	}
-	if err != nil {
+	if _, err := atomicfile.Write(filepath.Join(g.opt.State, lastGoodFile), m.goodTar(), 0o600); err != nil {
 		return fmt.Errorf("remembering the last good snapshots: %w", err)
 	}
 	return nil
 }
 
 // goodTar is the content of lastGoodFile.
-func (m *memory) goodTar() ([]byte, error) {
+func (m *memory) goodTar() []byte {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
 	for _, host := range slices.Sorted(maps.Keys(m.good)) {
@@ -280,14 +272,10 @@ func (m *memory) goodTar() ([]byte, error) {
 		if err != nil {
 			continue // it was good enough to show, and is not worth failing for
 		}
-		if err := w.WriteHeader(
-			&tar.Header{Name: host + "/latest.json.gz", Mode: 0o600, Size: int64(len(raw))}); err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(raw); err != nil {
-			return nil, err
-		}
+		// A buffer in memory cannot fail.
+		_ = w.WriteHeader(&tar.Header{Name: host + "/latest.json.gz", Mode: 0o600, Size: int64(len(raw))})
+		_, _ = w.Write(raw)
 	}
-	err := w.Close()
-	return buf.Bytes(), err
+	_ = w.Close()
+	return buf.Bytes()
 }

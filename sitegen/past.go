@@ -41,7 +41,7 @@ func (g *Generator) openHistory(ctx context.Context, now time.Time) []snapshot.P
 func (g *Generator) ingest(
 	ctx context.Context, now time.Time, hosts []inventory.Host, elsewhere map[string]map[string]bool, mem *memory,
 ) (*history.Recent, []snapshot.Problem) {
-	if g.opt.History == nil || g.drops == nil {
+	if g.opt.History == nil {
 		return nil, nil
 	}
 	if began := g.opt.History.Created(); !began.Equal(mem.HistoryBegan) {

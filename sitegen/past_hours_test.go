@@ -205,8 +205,8 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// TestManyHostsAreAddedUpDayByDay: one generation of a large site adds up one new day, and says that there are more.
-func TestManyHostsAreAddedUpDayByDay(t *testing.T) {
+// TestDaysThatCannotChangeAreKept: the last three days can, and are added up each time.
+func TestDaysThatCannotChangeAreKept(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	store, err := history.Open(t.Context(), filepath.Join(t.TempDir(), "history.db"), now, history.Options{})
 	if err != nil {
@@ -223,16 +223,18 @@ func TestManyHostsAreAddedUpDayByDay(t *testing.T) {
 		}
 	}
 	g := &Generator{opt: Options{State: t.TempDir(), History: store, About: render.Site{Zone: time.UTC}}}
-	b := &board.Board{Hosts: make([]board.Host, hostDays)}
-	// The last three days can still change, and are added up each time.
-	for i, want := range []int{4, 5, 6, 7, 7} {
-		days, more, err := g.readDays(t.Context(), now.Add(time.Duration(i)*time.Second), b)
-		if err != nil || len(days) != want || more != (want < 7) {
-			t.Errorf("generation %d: %d days, more to come: %v, %v", i, len(days), more, err)
+	for i := range 2 {
+		days, err := g.readDays(t.Context(), now.Add(time.Duration(i)*time.Second), &board.Board{})
+		if err != nil || len(days) != 7 {
+			t.Fatalf("generation %d: %d days, %v", i, len(days), err)
 		}
 		for j := range days {
-			if start := now.Truncate(24*time.Hour).AddDate(0, 0, j+1-len(days)); !days[j].Start.Equal(start) {
+			if start := now.Truncate(24*time.Hour).AddDate(0, 0, j-6); !days[j].Start.Equal(start) {
 				t.Errorf("day %d begins at %s", j, days[j].Start)
+			}
+			_, kept, err := store.KeptFleet(t.Context(), hoursOf(days[j].Start, days[j].End))
+			if err != nil || kept != (j < 4) {
+				t.Errorf("day %d is kept: %v, %v", j, kept, err)
 			}
 		}
 	}

@@ -113,7 +113,7 @@ func summary(b *board.Board, log []events.Event, zone *time.Location) string {
 // usage is who used how much in the last week or month: teams, or people where there are no teams.
 func (g *Generator) usage(of string, privacy board.Privacy) string {
 	g.loadFleet()
-	if g.fleet == nil || g.fleet.Past == nil {
+	if g.fleet == nil {
 		return "There is no history to report."
 	}
 	past := &render.History{Fleet: g.fleet.Past}

@@ -59,7 +59,7 @@ func (g *Generator) sweep(now time.Time, mem *memory, interrupted bool) (problem
 // sweepDrops removes what does not belong in the drops, and says which hold more
 // than they may. more is true when there is something left that can be removed.
 func (g *Generator) sweepDrops(now, clock time.Time) (more bool, problems []snapshot.Problem) {
-	if g.opt.Pretend || g.drops == nil {
+	if g.opt.Pretend {
 		return false, nil
 	}
 	var older fs.FileInfo // the directory of the older scripts, which may be anywhere

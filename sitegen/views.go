@@ -103,9 +103,7 @@ func siteSalt(path string) (salt []byte, lost []snapshot.Problem, err error) {
 		}}
 	}
 	salt = make([]byte, 32)
-	if _, err := rand.Read(salt); err != nil {
-		return nil, nil, fmt.Errorf("making a salt for names: %w", err)
-	}
+	_, _ = rand.Read(salt) // which never fails
 	if _, err := atomicfile.Write(path, salt, 0o600); err != nil {
 		return nil, nil, fmt.Errorf("keeping the salt of names: %w", err)
 	}
@@ -150,21 +148,20 @@ func (g *Generator) publish(
 		if recent != nil {
 			in.FreeMean2h, in.FreeMean24h, in.FreeMean1w = recent.FreeMean2h, recent.FreeMean24h, recent.FreeMean1w
 		}
-		w, err := g.stage(v, in)
+		w, err := v.newSiteWriter(b.GeneratedAt)
 		if err != nil {
 			return Report{}, err
 		}
 		writers = append(writers, w)
-	}
-	for _, w := range writers {
-		r, err := w.commit()
-		if err != nil {
+		in.Emit = w.add
+		if err := g.render(in); err != nil {
 			return Report{}, err
 		}
-		total.Written += r.Written
-		total.Same += r.Same
-		total.Removed += r.Removed
-		total.Changes = append(total.Changes, r.Changes...)
+	}
+	for _, w := range writers {
+		if err := w.commit(&total); err != nil {
+			return Report{}, err
+		}
 	}
 	return total, nil
 }
@@ -197,19 +194,6 @@ func (g *Generator) notes(b *board.Board) (notice string, hosts map[string]strin
 	return notice, hosts
 }
 
-// stage renders a view and stages what is new in it.
-func (g *Generator) stage(v *view, in render.Input) (*siteWriter, error) {
-	w, err := v.newSiteWriter(in.Board.GeneratedAt)
-	if err != nil {
-		return nil, err
-	}
-	in.Emit = w.add
-	if err := g.render(in); err != nil {
-		return nil, errors.Join(err, w.abort())
-	}
-	return w, nil
-}
-
 // OwnLook is the directory of a site's own look, for reading; nil where dir is "".
 func OwnLook(dir string) fs.FS {
 	if dir == "" {
@@ -230,11 +214,7 @@ func (g *Generator) render(in render.Input) error {
 	if err := text.Files(in); err != nil {
 		return fmt.Errorf("rendering the texts: %w", err)
 	}
-	feed, err := data.Feed(in, in.Events)
-	if err != nil {
-		return err
-	}
-	return in.Emit(feed)
+	return nil
 }
 
 // maskEvents masks what happened, as the board is masked.

@@ -3,7 +3,6 @@ package sitegen
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,12 +43,10 @@ const assetsFor = 24 * time.Hour
 type siteWriter struct {
 	v       *view
 	now     time.Time
-	workers *errgroup.Group
-	failed  context.Context // ends with the first error of a worker
-	mu      sync.Mutex      // guards batch and files
+	workers errgroup.Group
+	mu      sync.Mutex // guards batch and files
 	batch   staging
 	files   []string // all files of the site
-	closed  bool
 }
 
 // staging takes the files of a site and makes them visible together: [atomicfile.Batch] on disk, fsBatch elsewhere.
@@ -75,16 +72,13 @@ func (v *view) newSiteWriter(now time.Time) (*siteWriter, error) {
 		}
 		batch = onDisk
 	}
-	workers, failed := errgroup.WithContext(context.Background())
-	workers.SetLimit(runtime.GOMAXPROCS(0))
-	return &siteWriter{v: v, now: now, workers: workers, failed: failed, batch: batch}, nil
+	w := &siteWriter{v: v, now: now, batch: batch}
+	w.workers.SetLimit(runtime.GOMAXPROCS(0))
+	return w, nil
 }
 
-// add takes one file of the site. It waits while all workers are busy.
+// add takes one file of the site. It waits while all workers are busy, and commit says what went wrong.
 func (w *siteWriter) add(f render.File) error {
-	if w.failed.Err() != nil {
-		return context.Cause(w.failed)
-	}
 	w.workers.Go(func() error { return w.stage(&f) })
 	return nil
 }
@@ -102,9 +96,7 @@ func (w *siteWriter) stage(f *render.File) (err error) {
 			c = &compressor{writers: map[int]*gzip.Writer{}}
 		}
 		defer w.v.compressors.Put(c)
-		if packed, err = c.gzip(f); err != nil {
-			return err
-		}
+		packed = c.gzip(f)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -135,33 +127,30 @@ func (w *siteWriter) keep(name string) {
 
 // abort gives up what is not visible yet, which after commit is nothing.
 func (w *siteWriter) abort() error {
-	if w.closed {
-		return nil
-	}
-	w.closed = true
 	_ = w.workers.Wait() // its error came from add or commit
 	return w.batch.Abort()
 }
 
 // commit makes the files visible: what pages need before the pages, the index
 // last, and each compressed copy before its file. Compressed copies that files no
-// longer have are removed first.
-func (w *siteWriter) commit() (r Report, err error) {
+// longer have are removed first. It adds what it did to a report.
+func (w *siteWriter) commit(r *Report) error {
 	if err := w.workers.Wait(); err != nil {
-		return r, err
+		return err
 	}
 	w.batch.Order(func(a, b string) int {
 		return cmp.Or(render.Rank(a)-render.Rank(b), strings.Compare(path.Dir(a), path.Dir(b)))
 	})
-	if r.Removed, err = w.replace(); err != nil {
-		return r, err
+	removed, err := w.replace()
+	if err != nil {
+		return err
 	}
-	r.Written = w.batch.Changed()
-	r.Same = len(w.files) - r.Written
+	changed := w.batch.Changed()
+	r.Written, r.Same, r.Removed = r.Written+changed, r.Same+len(w.files)-changed, r.Removed+removed
 	if b, ok := w.batch.(*fsBatch); ok {
-		r.Changes = b.changes
+		r.Changes = append(r.Changes, b.changes...)
 	}
-	return r, nil
+	return nil
 }
 
 // replace makes visible what was staged, removes the files that the site no longer
@@ -211,7 +200,7 @@ func (w *siteWriter) replace() (removed int, err error) {
 		return 0, fmt.Errorf("writing the site: %w", err)
 	}
 	if listed {
-		v.removeEmpty(old.Files, next.Files)
+		v.removeEmpty(gone)
 		if err := v.writeManifest(next); err != nil {
 			return 0, err
 		}
@@ -266,14 +255,11 @@ func union(a, b []string) []string {
 }
 
 // removeEmpty takes away directories that held only what is gone now.
-func (v *view) removeEmpty(old, next []string) {
+func (v *view) removeEmpty(gone []string) {
 	if v.fs != nil {
 		return
 	}
-	for _, name := range old {
-		if _, found := slices.BinarySearch(next, name); found {
-			continue
-		}
+	for _, name := range gone {
 		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 			// Remove refuses a directory that holds anything: that is the check.
 			if os.Remove(filepath.Join(v.dir, filepath.FromSlash(dir))) != nil {

@@ -326,7 +326,7 @@ func writeSite(t *testing.T, v *view, now time.Time, files ...render.File) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := w.commit(); err != nil {
+	if err := w.commit(&Report{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.abort(); err != nil {
@@ -389,12 +389,8 @@ func TestTheOtherHostsAreRemembered(t *testing.T) {
 		}
 		m.good[host] = bundle{&snapshot.Bundle{Host: host, BootID: "b", Snapshot: s}, nil}
 	}
-	kept, err := m.goodTar()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var hosts []string
-	for r := tar.NewReader(bytes.NewReader(kept)); ; {
+	for r := tar.NewReader(bytes.NewReader(m.goodTar())); ; {
 		head, err := r.Next()
 		if err != nil {
 			break

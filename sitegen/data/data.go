@@ -31,7 +31,7 @@ const (
 	HostsDir     = "api/v1/hosts/"
 )
 
-// Files renders everything for programs: JSON, metrics, calendars, badges and the
+// Files renders everything for programs: JSON, metrics, calendars, badges, the feed and the
 // shapes of the systems that gpuboard replaces. It is pure:
 // equal inputs give equal bytes. The files of a host do not
 // depend on when they were generated, so a host without news is not rewritten.
@@ -42,7 +42,7 @@ func Files(in render.Input) error {
 	if err != nil {
 		return err
 	}
-	// Each is handed on before the next is made, so that few are in memory.
+	// These are handed on before others are made, so that fewer are in memory.
 	err = in.Put(
 		render.NewFile(BoardPath, boardFile(in, hosts)),
 		render.NewFile("api/v1/free.json", freeFile(in)),
@@ -53,21 +53,14 @@ func Files(in render.Input) error {
 		render.NewFile("health.json", healthFile(in)),
 		render.NewFile("metrics.txt", metricsFile(in)),
 	)
+	if err == nil {
+		err = in.Put(slices.Concat(
+			apiSchemas(), texts.shared(in.Board), siteFiles(in), badgeFiles(in), compatFiles(in),
+			[]render.File{feedFile(in)},
+		)...)
+	}
 	if err != nil {
 		return err
-	}
-	schemas, err := apiSchemas()
-	if err != nil {
-		return err
-	}
-	shared, err := texts.shared(in.Board)
-	if err != nil {
-		return err
-	}
-	for _, more := range [][]render.File{schemas, shared, siteFiles(in), badgeFiles(in), compatFiles(in)} {
-		if err := in.Put(more...); err != nil {
-			return err
-		}
 	}
 	return historyFiles(in)
 }
@@ -164,42 +157,29 @@ var apiSchemaFS embed.FS
 //
 // In the files of the directory, "$board" stands for the definition of that name in board.json,
 // "$host" for the members of its host, and "$readings" for the readings of a GPU.
-var apiSchemas = sync.OnceValues(func() ([]render.File, error) {
-	entries, err := apiSchemaFS.ReadDir("schema")
-	if err != nil {
-		return nil, fmt.Errorf("listing the schemas: %w", err)
-	}
-	fill, err := sharedSchema()
-	if err != nil {
-		return nil, err
-	}
-	var files []render.File
+var apiSchemas = sync.OnceValue(func() (files []render.File) {
+	entries, _ := apiSchemaFS.ReadDir("schema") // embedded, and read by every test
+	fill := sharedSchema()
 	for _, entry := range entries {
-		content, err := apiSchemaFS.ReadFile("schema/" + entry.Name())
-		if err != nil {
-			return nil, fmt.Errorf("reading schema %s: %w", entry.Name(), err)
-		}
+		content, _ := apiSchemaFS.ReadFile("schema/" + entry.Name())
 		whole := snapshot.SchemaWithReadings(fill.Replace(string(content)))
 		files = append(files, render.NewFile("api/v1/schema/"+entry.Name(), []byte(whole)))
 	}
-	return append(files, render.NewFile("api/v1/schema/snapshot.json", snapshot.SchemaJSON())), nil
+	return append(files, render.NewFile("api/v1/schema/snapshot.json", snapshot.SchemaJSON()))
 })
 
 // Schema returns the JSON Schema of a file, such as "free.json".
 func Schema(name string) ([]byte, error) {
-	files, err := apiSchemas()
-	i := slices.IndexFunc(files, func(f render.File) bool { return f.Path == "api/v1/schema/"+name })
-	if err == nil && i < 0 {
-		err = fmt.Errorf("there is no schema of %s", name)
+	for _, f := range apiSchemas() {
+		if f.Path == "api/v1/schema/"+name {
+			return f.Content, nil
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return files[i].Content, nil
+	return nil, fmt.Errorf("there is no schema of %s", name)
 }
 
 // sharedSchema puts what board.json defines into another schema.
-func sharedSchema() (*strings.Replacer, error) {
+func sharedSchema() *strings.Replacer {
 	var board struct {
 		Definitions map[string]jsontext.Value `json:"$defs"`
 	}
@@ -207,21 +187,14 @@ func sharedSchema() (*strings.Replacer, error) {
 		Required   jsontext.Value `json:"required"`
 		Properties jsontext.Value `json:"properties"`
 	}
-	content, err := apiSchemaFS.ReadFile("schema/board.json")
-	if err == nil {
-		err = json.Unmarshal(content, &board)
-	}
-	if err == nil {
-		err = json.Unmarshal(board.Definitions["host"], &host)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the schema of the board: %w", err)
-	}
+	content, _ := apiSchemaFS.ReadFile("schema/board.json")
+	_ = json.Unmarshal(content, &board)
+	_ = json.Unmarshal(board.Definitions["host"], &host)
 
 	fill := []string{`"$host": {}`, string(members(host.Properties)), `"$host"`, string(members(host.Required))}
 	for name, definition := range board.Definitions {
 		name = strconv.Quote(name) + ": "
 		fill = append(fill, name+`"$board"`, name+string(definition))
 	}
-	return strings.NewReplacer(fill...), nil
+	return strings.NewReplacer(fill...)
 }

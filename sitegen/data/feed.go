@@ -45,12 +45,11 @@ type feedLink struct {
 	Href string `xml:"href,attr"`
 }
 
-// Feed is feed.atom: what happened, newest first (RFC 4287). The log is as
-// [events.Keep] leaves it, newest last. The feed changes when an event is added
+// feedFile is feed.atom: what happened, newest first (RFC 4287). The feed changes when an event is added
 // and at no other time, so most generations do not write it. Links are relative
 // where the site's address is not configured.
-func Feed(in render.Input, log []events.Event) (render.File, error) {
-	title := in.Site.WithDefaults().Title
+func feedFile(in render.Input) render.File {
+	title, log := in.Site.Title, in.Events
 	if in.Site.Lab != "" {
 		title += ", " + in.Site.Lab
 	}
@@ -81,11 +80,8 @@ func Feed(in render.Input, log []events.Event) (render.File, error) {
 		entry.Links = []feedLink{{"alternate", page}}
 		doc.Entries = append(doc.Entries, entry)
 	}
-	body, err := xml.MarshalIndent(doc, "", " ")
-	if err != nil {
-		return render.File{}, fmt.Errorf("writing the feed: %w", err)
-	}
-	return render.NewFile("feed.atom", append([]byte(xml.Header), append(body, '\n')...)), nil
+	body, _ := xml.MarshalIndent(doc, "", " ") // of texts alone it cannot fail
+	return render.NewFile("feed.atom", append([]byte(xml.Header), append(body, '\n')...))
 }
 
 // feedID makes a name-based UUID: Atom wants an IRI that never changes, and a

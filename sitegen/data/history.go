@@ -4,8 +4,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"gpuboard/internal/board"
 	"gpuboard/sitegen/render"
 )
@@ -48,27 +46,14 @@ func historyFiles(in render.Input) error {
 	)
 }
 
-// A stepped is a mean for each step of a chart, in units; null where nothing is known.
-type stepped struct {
-	values []int16
-	unit   int64
-}
-
-// MarshalJSONTo implements [json.MarshalerTo].
-func (s stepped) MarshalJSONTo(enc *jsontext.Encoder) error {
-	if err := enc.WriteToken(jsontext.BeginArray); err != nil {
-		return err
-	}
-	for _, v := range s.values {
-		token := jsontext.Null
-		if v != render.PastUnknown {
-			token = jsontext.Int(int64(v) * s.unit)
+// steps are a mean for each step of a chart, of values in units; nil where nothing is known.
+func steps(values []int16, unit int64) []*int64 {
+	return docsOf(values, func(v *int16) *int64 {
+		if *v == render.PastUnknown {
+			return nil
 		}
-		if err := enc.WriteToken(token); err != nil {
-			return err
-		}
-	}
-	return enc.WriteToken(jsontext.EndArray)
+		return new(int64(*v) * unit)
+	})
 }
 
 func hostPastFile(h *board.Host, past *render.HostPast, all bool) []byte {
@@ -85,7 +70,7 @@ func hostPastFile(h *board.Host, past *render.HostPast, all bool) []byte {
 		}
 		s, gpus := &past.Spans[i], []object{}
 		for _, key := range slices.Sorted(maps.Keys(s.GPUs)) {
-			metric := func(m int, unit int64) stepped { return stepped{s.GPUs[key][m], unit} }
+			metric := func(m int, unit int64) []*int64 { return steps(s.GPUs[key][m], unit) }
 			var index, slice *int
 			if row := rows[key]; row != nil {
 				index, slice = &row.Index, row.SliceIndex()
@@ -102,8 +87,8 @@ func hostPastFile(h *board.Host, past *render.HostPast, all bool) []byte {
 		spans = append(spans, object{
 			{"name", render.SpanNames()[i]}, {"from", s.From}, {"step_seconds", s.Seconds}, {"coverage", s.Coverage},
 			{"host", object{
-				{"load_percent", stepped{s.Host.Load, 1}},
-				{"memory_used_mib", stepped{s.Host.Memory, render.PastHostMemoryUnit}},
+				{"load_percent", steps(s.Host.Load, 1)},
+				{"memory_used_mib", steps(s.Host.Memory, render.PastHostMemoryUnit)},
 			}},
 			{"gpus", gpus},
 		})
@@ -114,13 +99,8 @@ func hostPastFile(h *board.Host, past *render.HostPast, all bool) []byte {
 // pastHeader starts the files of what was added up.
 func pastHeader(in render.Input, f *render.FleetPast) object {
 	energy := in.Site.Energy
-	var price, co2 *float64
-	if energy.Price > 0 {
-		price = new(energy.Price)
-	}
-	if energy.CO2Grams > 0 {
-		co2 = new(energy.CO2Grams)
-	}
+	price, _ := energy.Of(1)
+	_, co2 := energy.Of(1000) // whose kilograms are the grams of one
 	return object{
 		{"schema_version", SchemaVersion}, {"as_of", f.AsOf}, {"known_since", f.Since},
 		{"timezone", safe(in.Site.Zone.String())},

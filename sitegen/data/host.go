@@ -63,12 +63,9 @@ func hostFiles(in render.Input, texts *bookingTexts) ([][]byte, error) {
 	err := render.InParallel(len(hosts), func(i int) error {
 		h := &hosts[i]
 		fields[i] = hostFields(h)
-		calendar, err := texts.file("hosts/"+h.Name+".ics", h.Name, bookings[h.Name])
-		if err != nil {
-			return err
-		}
 		file := hostFile(h, fields[i], texts.list(bookings[h.Name]))
-		return in.Put(render.NewFile(HostsDir+h.Name+".json", file), calendar)
+		return in.Put(render.NewFile(HostsDir+h.Name+".json", file),
+			texts.file("hosts/"+h.Name+".ics", h.Name, bookings[h.Name]))
 	})
 	return fields, err
 }

@@ -38,7 +38,6 @@ type bookingText struct {
 	uid   string
 	once  sync.Once
 	event icsEvent
-	err   error
 }
 
 // An icsEvent is the event of a booking as it stands in files.
@@ -83,7 +82,7 @@ func newBookingTexts(in render.Input) *bookingTexts {
 }
 
 // event is the event of a booking. Calendars of several hosts are written at the same time.
-func (t *bookingTexts) event(b *board.Booking) (icsEvent, error) {
+func (t *bookingTexts) event(b *board.Booking) icsEvent {
 	text := t.of[b]
 	text.once.Do(func() {
 		e := ics.NewEvent(text.uid + "@gpuboard")
@@ -91,32 +90,28 @@ func (t *bookingTexts) event(b *board.Booking) (icsEvent, error) {
 		fillEvent(e, b, t.now)
 		var out bytes.Buffer
 		lines := &ics.SerializationConfiguration{MaxLength: 75, PropertyMaxLength: 75, NewLine: "\r\n"}
-		text.err = e.SerializeTo(&out, lines)
+		_ = e.SerializeTo(&out, lines) // a buffer in memory cannot fail
 		text.event = out.Bytes()
 	})
-	return text.event, text.err
+	return text.event
 }
 
 // shared are the calendars of all bookings and of each person who uses or has
 // booked anything, as [render.People] says. A calendar without bookings is published all the same, so that
 // subscribing to it works before the first.
-func (t *bookingTexts) shared(b *board.Board) ([]render.File, error) {
+func (t *bookingTexts) shared(b *board.Board) []render.File {
 	people := render.People(b)
 	byUser := b.BookingsByName(people)
-	file, err := t.file("bookings.ics", "bookings", t.all)
-	files := []render.File{file}
+	files := []render.File{t.file("bookings.ics", "bookings", t.all)}
 	for _, name := range slices.Sorted(maps.Keys(people)) {
-		if err == nil {
-			file, err = t.file("users/"+people[name]+".ics", name, byUser[name])
-			files = append(files, file)
-		}
+		files = append(files, t.file("users/"+people[name]+".ics", name, byUser[name]))
 	}
-	return files, err
+	return files
 }
 
 // file is the calendar of some of the board's bookings. Of too many, it has those that are not over and begin first,
 // and says how many are left out.
-func (t *bookingTexts) file(path, of string, bookings []*board.Booking) (render.File, error) {
+func (t *bookingTexts) file(path, of string, bookings []*board.Booking) render.File {
 	cal := ics.NewCalendarFor("gpuboard")
 	cal.SetMethod(ics.MethodPublish)
 	cal.SetXWRCalName(snapshot.Text(t.title+": "+of, snapshot.MaxTextBytes))
@@ -129,18 +124,13 @@ func (t *bookingTexts) file(path, of string, bookings []*board.Booking) (render.
 	cal.SetXPublishedTTL("PT15M")
 	size := 512 // of the head
 	for _, b := range bookings {
-		event, err := t.event(b)
-		if err != nil {
-			return render.File{}, fmt.Errorf("writing the event of booking %s: %w", b.ID, err)
-		}
+		event := t.event(b)
 		cal.Components = append(cal.Components, event)
 		size += len(event)
 	}
 	buf := bytes.NewBuffer(make([]byte, 0, size))
-	if err := cal.SerializeTo(buf, ics.WithNewLineWindows); err != nil {
-		return render.File{}, fmt.Errorf("writing %s: %w", path, err)
-	}
-	return render.NewFile(path, buf.Bytes()), nil
+	_ = cal.SerializeTo(buf, ics.WithNewLineWindows) // a buffer in memory cannot fail
+	return render.NewFile(path, buf.Bytes())
 }
 
 // icsID keeps of an id what needs no escaping in any reader.

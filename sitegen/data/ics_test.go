@@ -112,11 +112,7 @@ func TestCalendarWithoutStartOrEnd(t *testing.T) {
 			"20261120T094210Z"},
 		{"neither", board.Booking{ID: "a"}, boardtest.Now.Truncate(24 * time.Hour), "20000101T000000Z"},
 	} {
-		content, err := calendarOf(boardtest.Now, c.booking)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e := icsParse(t, content)["a@gpuboard"]
+		e := icsParse(t, calendarOf(boardtest.Now, c.booking))["a@gpuboard"]
 		start, err := e.GetStartAt()
 		if err != nil || !start.Equal(c.start) {
 			t.Errorf("%s: starts %v (%v), want %v", c.name, start, err, c.start)
@@ -133,11 +129,8 @@ func TestCalendarIdentity(t *testing.T) {
 	b := board.Booking{ID: "x y;z", Host: "atlas", From: boardtest.Now, Until: boardtest.Now.Add(time.Hour)}
 	longer := b
 	longer.Until = b.Until.Add(time.Hour)
-	one, err1 := calendarOf(boardtest.Now, b)
-	two, err2 := calendarOf(boardtest.Now.Add(time.Minute), longer, b)
-	if err1 != nil || err2 != nil {
-		t.Fatal(err1, err2)
-	}
+	one := calendarOf(boardtest.Now, b)
+	two := calendarOf(boardtest.Now.Add(time.Minute), longer, b)
 	if icsParse(t, one)["x-y-z@gpuboard"] == nil || icsParse(t, two)["x-y-z@gpuboard"] == nil ||
 		len(icsParse(t, two)) != 2 {
 		t.Errorf("events:\n%s\n%s", one, two)
@@ -182,8 +175,7 @@ func TestCalendarsAreBounded(t *testing.T) {
 }
 
 // calendarOf is the calendar of all bookings of a board.
-func calendarOf(now time.Time, bookings ...board.Booking) ([]byte, error) {
+func calendarOf(now time.Time, bookings ...board.Booking) []byte {
 	b := &board.Board{GeneratedAt: now, Bookings: bookings}
-	files, err := newBookingTexts(render.Input{Board: b}).shared(b)
-	return files[0].Content, err
+	return newBookingTexts(render.Input{Board: b}).shared(b)[0].Content
 }

@@ -143,22 +143,18 @@ func readBookings(docs []bookingDoc, most int) []board.Booking {
 
 // JSON writes the board in the shape of api/v1/board.json again. What was read
 // and not changed comes out byte by byte as the site published it.
-func (p *Published) JSON() []byte {
-	b := p.Board
-	// The digest is over more than was read back, so the site's own stands.
-	in := render.Input{Board: b, Site: render.Site{Title: p.Title, Lab: p.Lab}.WithDefaults(), Generation: p.Generation}
-	return boardFile(in, docsOf(b.Hosts, hostFields))
-}
+func (p *Published) JSON() []byte { return boardFile(p.input(), docsOf(p.Board.Hosts, hostFields)) }
 
 // FreeJSON writes what is free of the board in the shape of api/v1/free.json.
-func (p *Published) FreeJSON() []byte {
-	return freeFile(render.Input{Board: p.Board, Generation: p.Generation})
-}
+func (p *Published) FreeJSON() []byte { return freeFile(p.input()) }
 
 // BookingsJSON writes the bookings of the board in the shape of api/v1/bookings.json.
-func (p *Published) BookingsJSON() []byte {
-	in := render.Input{Board: p.Board, Generation: p.Generation}
-	return bookingsFile(in, newBookingTexts(in))
+func (p *Published) BookingsJSON() []byte { return bookingsFile(p.input(), newBookingTexts(p.input())) }
+
+// input has the site's own digest: that of what was read back would be over less.
+func (p *Published) input() render.Input {
+	site := render.Site{Title: p.Title, Lab: p.Lab}.WithDefaults()
+	return render.Input{Board: p.Board, Site: site, Generation: p.Generation}
 }
 
 // HostJSON writes a host of a board in the shape of api/v1/hosts/<host>.json,

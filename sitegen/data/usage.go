@@ -56,9 +56,9 @@ func ReadUsage(r io.Reader, name string) (*Usage, error) {
 	var doc struct {
 		Schema int `json:"schema_version"`
 		Energy struct {
-			Price    *float64 `json:"price_per_kwh"`
-			Currency string   `json:"currency"`
-			CO2      *float64 `json:"co2_grams_per_kwh"`
+			Price    float64 `json:"price_per_kwh"`
+			Currency string  `json:"currency"`
+			CO2      float64 `json:"co2_grams_per_kwh"`
 		} `json:"energy"`
 		Windows []struct {
 			Name     string    `json:"name"`
@@ -82,12 +82,8 @@ func ReadUsage(r io.Reader, name string) (*Usage, error) {
 			Users: docsOf(w.Users, (*readUse).user), Teams: docsOf(w.Teams, (*readUse).user),
 			Hosts: docsOf(w.Hosts, (*readUse).host),
 		}}
-		u.Energy.Currency = snapshot.Text(doc.Energy.Currency, render.MaxText)
-		if doc.Energy.Price != nil {
-			u.Energy.Price = *doc.Energy.Price
-		}
-		if doc.Energy.CO2 != nil {
-			u.Energy.CO2Grams = *doc.Energy.CO2
+		u.Energy = render.Energy{
+			Price: doc.Energy.Price, Currency: snapshot.Text(doc.Energy.Currency, render.MaxText), CO2Grams: doc.Energy.CO2,
 		}
 		return u, nil
 	}

@@ -95,12 +95,6 @@ func (t *textPage) sites() {
 	for i := range t.b.Sites {
 		s := &t.b.Sites[i]
 		sums, asOf, free := s.Sums(), "never", t.dash
-		var models []string
-		for _, m := range sums.Models {
-			if m.Free > 0 {
-				models = append(models, strconv.Itoa(m.Free)+" x "+t.model(m.Name, m.MemoryTotal))
-			}
-		}
 		if s.Summary != nil {
 			asOf = t.moment(s.Summary.GeneratedAt)
 			free = fmt.Sprintf("%d of %d", sums.Totals.GPUs.Free(), sums.Totals.GPUs.All)
@@ -111,7 +105,7 @@ func (t *textPage) sites() {
 				free += fmt.Sprintf(" + %d MIG", slices.Free())
 			}
 		}
-		rows = append(rows, []string{t.safe(s.Name), free, strings.Join(models, ", "), asOf})
+		rows = append(rows, []string{t.safe(s.Name), free, t.free(sums.Models), asOf})
 	}
 	table.Fit(rows)
 	t.put(table.Titles())
@@ -155,15 +149,17 @@ func (t *textPage) countGPUs(gpus []*board.GPU) string {
 			whole++
 		}
 	}
-	switch {
-	case whole+slices == 0:
-		return ""
-	case slices == 0:
-		return " (" + board.Number(whole, "GPU") + ")"
-	case whole == 0:
-		return " (" + board.Number(slices, "MIG slice") + ")"
+	var parts []string
+	if whole > 0 {
+		parts = append(parts, board.Number(whole, "GPU"))
 	}
-	return " (" + board.Number(whole, "GPU") + ", " + board.Number(slices, "MIG slice") + ")"
+	if slices > 0 {
+		parts = append(parts, board.Number(slices, "MIG slice"))
+	}
+	if parts == nil {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
 }
 
 // hostRow is a host without rows of GPUs: its name and one text over the rest.

@@ -174,14 +174,8 @@ func (t *textPage) headline() {
 		totals, models = others.Totals, others.Models
 	}
 	s := totals.FreeOf() + " free"
-	var kinds []string
-	for _, m := range models {
-		if m.Free > 0 {
-			kinds = append(kinds, strconv.Itoa(m.Free)+" x "+t.model(m.Name, m.MemoryTotal))
-		}
-	}
-	if len(kinds) > 0 {
-		s += ": " + strings.Join(kinds, ", ")
+	if kinds := t.free(models); kinds != "" {
+		s += ": " + kinds
 	}
 	color := "1;32"
 	if totals.GPUs.Free()+totals.Slices.Free() == 0 {
@@ -199,13 +193,19 @@ func (t *textPage) headline() {
 	t.line("2", stamp)
 }
 
-// model is a short name with its memory, once: "H100 80 GB".
-func (t *textPage) model(name string, mib *int64) string {
-	name = t.safe(name)
-	if mib == nil || strings.Contains(strings.ToUpper(name), "GB") {
-		return name
+// free is how many of each model are free, with its memory, once: "2 x H100 80 GB".
+func (t *textPage) free(models []board.Model) string {
+	var kinds []string
+	for _, m := range models {
+		name := t.safe(m.Name)
+		if m.MemoryTotal != nil && !strings.Contains(strings.ToUpper(name), "GB") {
+			name += " " + strconv.Itoa(board.WholeGiB(m.MemoryTotal)) + " GB"
+		}
+		if m.Free > 0 {
+			kinds = append(kinds, strconv.Itoa(m.Free)+" x "+name)
+		}
 	}
-	return name + " " + strconv.FormatInt((*mib+512)/1024, 10) + " GB"
+	return strings.Join(kinds, ", ")
 }
 
 // notes ends a text with what is not well, so that nobody takes the rest for
