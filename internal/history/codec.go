@@ -81,30 +81,19 @@ func appendDeltas(b []byte, col []int64) []byte {
 	return b
 }
 
-// deltas reads a column; most of it is single bytes, and it is where the time goes.
+// deltas reads a column.
 func (r *reader) deltas(col []int64) {
 	var last int64
-	i := 0
 	for k := range col {
-		if i >= len(r.b) {
+		delta, n := binary.Varint(r.b)
+		if n <= 0 {
 			r.fail("it ends early")
 			return
 		}
-		u := uint64(r.b[i])
-		if u < 0x80 {
-			i++
-		} else {
-			var n int
-			if u, n = binary.Uvarint(r.b[i:]); n <= 0 {
-				r.fail("it ends early")
-				return
-			}
-			i += n
-		}
-		last += int64(u>>1) ^ -int64(u&1)
+		r.b = r.b[n:]
+		last += delta
 		col[k] = last
 	}
-	r.b = r.b[i:]
 }
 
 // A columnPool lends columns to frames that are looked at and forgotten; nil

@@ -170,16 +170,12 @@ func (s *Store) writeHour(
 
 // blob reads a record; nil where there is none, or a damaged one.
 func (s *Store) blob(ctx context.Context, q querier, query string, args ...any) ([]byte, error) {
-	var raw []byte
-	err := eachRow(ctx, q, func(rows *sql.Rows) error {
-		var packed sql.RawBytes
-		if err := rows.Scan(&packed); err != nil {
-			return err
-		}
-		raw = bytes.Clone(s.unpack(packed))
-		return nil
-	}, query, args...)
-	return raw, err
+	var packed []byte
+	err := q.QueryRowContext(ctx, query, args...).Scan(&packed)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return bytes.Clone(s.unpack(packed)), err
 }
 
 func (s *Store) pack(raw []byte) []byte { return s.enc.EncodeAll(raw, nil) }

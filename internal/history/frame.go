@@ -190,12 +190,7 @@ func (f *frame) encode() []byte {
 }
 
 func allZero(col []int64) bool {
-	for _, v := range col {
-		if v != 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(col, func(v int64) bool { return v != 0 })
 }
 
 // A wanted says which columns to decode: for each kind of row a bit for each field.

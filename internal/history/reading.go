@@ -81,11 +81,6 @@ func (h *host) read(s *snapshot.Sample, elsewhere map[string]bool) reading {
 	}
 	n := min(len(s.GPUs), snapshot.MaxGPUs)
 	r.GPUs = make([]gpuReading, 0, n)
-	total := 0
-	for i := range s.GPUs[:n] {
-		total += min(len(s.GPUs[i].Users), maxUsersPerGPU)
-	}
-	slab := make([]userMemory, 0, total)
 	for i := range s.GPUs[:n] {
 		g := &s.GPUs[i]
 		if elsewhere[g.UUID] {
@@ -100,12 +95,11 @@ func (h *host) read(s *snapshot.Sample, elsewhere map[string]bool) reading {
 			sMem: above(g.MemoryUsed, 0, maxMemory), sPower: above(g.Power, 0, maxPower),
 		}}
 		if g.Users != nil {
-			start := len(slab)
-			for _, u := range g.Users[:min(len(g.Users), maxUsersPerGPU)] {
+			k.Users = make([]userMemory, 0, min(len(g.Users), maxUsersPerGPU))
+			for _, u := range g.Users[:cap(k.Users)] {
 				id, _ := h.users.id(u.User)
-				slab = addUser(slab, start, userMemory{id, int32(min(max(u.Memory, 0), maxMemory))})
+				k.addUser(userMemory{id, int32(min(max(u.Memory, 0), maxMemory))})
 			}
-			k.Users = slab[start:len(slab):len(slab)]
 		}
 		r.GPUs = append(r.GPUs, k)
 	}
@@ -124,18 +118,14 @@ func above[N int | int64 | float64](v *N, least, most N) int32 {
 	return none
 }
 
-// addUser inserts u into slab[start:], which is kept in order of user; memory
-// of the same user adds up.
-func addUser(slab []userMemory, start int, u userMemory) []userMemory {
-	i := len(slab)
-	for i > start && slab[i-1].User > u.User {
-		i--
+// addUser inserts a user in order; memory of the same user adds up.
+func (g *gpuReading) addUser(u userMemory) {
+	i, found := slices.BinarySearchFunc(g.Users, u, func(a, b userMemory) int { return cmp.Compare(a.User, b.User) })
+	if !found {
+		g.Users = slices.Insert(g.Users, i, u)
+		return
 	}
-	if i > start && slab[i-1].User == u.User {
-		slab[i-1].Memory = int32(min(int64(slab[i-1].Memory)+int64(u.Memory), maxMemory))
-		return slab
-	}
-	return slices.Insert(slab, i, u)
+	g.Users[i].Memory = int32(min(int64(g.Users[i].Memory)+int64(u.Memory), maxMemory))
 }
 
 func gpuName(g *snapshot.GPUSample) string {

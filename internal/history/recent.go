@@ -72,8 +72,8 @@ func (h *host) holders(gpu uint32) []string {
 			}
 		}
 	}
-	if written := w.holders[gpu]; written != nil {
-		for at, user := range written {
+	if written := w.series[weekKey{kindHolder, gpu, 0}]; written != nil {
+		for at, user := range written.fives {
 			if user != 0 {
 				fives[at] = uint32(user)
 			}

@@ -261,9 +261,7 @@ func (b *bucket) close(h *host, idlePercent float64) {
 			}
 		}
 		g.users = nil
-		for f := range g.v {
-			g.v[f] = (g.v[f] + 500) / 1000
-		}
+		toSeconds(g.v[:])
 	}
 	for i := range b.users {
 		v := &b.users[i].v
@@ -272,18 +270,19 @@ func (b *bucket) close(h *host, idlePercent float64) {
 		v[uUtil] = (v[uUtil] + 500_000) / 1_000_000
 		v[uEnergy] = (v[uEnergy] + 500_000) / 1_000_000
 	}
-	for f := range b.own {
-		b.own[f] = (b.own[f] + 500) / 1000
-	}
-	for f := range b.v {
-		if f != hSamples {
-			b.v[f] = (b.v[f] + 500) / 1000
-		}
-	}
+	toSeconds(b.own[:])
+	toSeconds(b.v[hCover:]) // which hSamples precedes
 	// A frame has no place for what rounds to nothing, though the GPUs of a
 	// fraction of a second may add up to one.
 	if b.nothing() {
 		*b = bucket{}
+	}
+}
+
+// toSeconds rounds milliseconds to seconds.
+func toSeconds(fields []int64) {
+	for f, v := range fields {
+		fields[f] = (v + 500) / 1000
 	}
 }
 

@@ -6,10 +6,10 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -339,19 +339,11 @@ func (s *Store) rebuild(ctx context.Context, now time.Time) error {
 // sweepAside keeps the newest two damaged databases; a disk that keeps damaging
 // them must not fill up with them.
 func (s *Store) sweepAside() {
-	entries, err := os.ReadDir(filepath.Dir(s.path)) // sorted, so the oldest come first
-	if err != nil {
-		return
-	}
-	var old []string
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), filepath.Base(s.path)+corruptInfix) && strings.HasSuffix(e.Name(), "Z") {
-			old = append(old, filepath.Join(filepath.Dir(s.path), e.Name()))
-		}
-	}
-	for _, path := range old[:max(0, len(old)-2)] {
-		os.Remove(path) // what cannot be removed now is tried again next time
-		os.Remove(path + "-wal")
+	dir := filepath.Dir(s.path)
+	old, _ := fs.Glob(os.DirFS(dir), filepath.Base(s.path)+corruptInfix+"*Z") // sorted, so the oldest come first
+	for _, name := range old[:max(0, len(old)-2)] {
+		os.Remove(filepath.Join(dir, name)) // what cannot be removed now is tried again next time
+		os.Remove(filepath.Join(dir, name+"-wal"))
 	}
 }
 

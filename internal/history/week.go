@@ -18,13 +18,11 @@ type week struct {
 	five   int64 // number since 1970 of the first five
 	hour   int64 // and of the first hour
 	series map[weekKey]*series
-	// holders is who held each GPU in the fives that are written: numbers of users, which are less than maxUserNames.
-	holders map[uint32]*[weekFives]uint16
 	// open is the fives that are not closed, as far as they are counted.
 	open table
 }
 
-// A weekKey is one field of a roll-up: of the host, of a GPU, or of a user.
+// A weekKey is one field of a roll-up: of the host, of a GPU, of a user, or who held a GPU in the fives that are written.
 type weekKey struct {
 	kind  byte
 	id    uint32
@@ -63,8 +61,7 @@ func (s *Store) loadWeeks(ctx context.Context, q querier, hosts []*host, now int
 	for _, h := range hosts {
 		if w := h.week; w == nil || w.five != five || w.hour != hour {
 			h.week = &week{
-				five: five, hour: hour, series: map[weekKey]*series{}, holders: map[uint32]*[weekFives]uint16{},
-				open: table{frame: &frame{}},
+				five: five, hour: hour, series: map[weekKey]*series{}, open: table{frame: &frame{}},
 			}
 			load = append(load, h)
 		}
@@ -103,16 +100,12 @@ func (w *week) add(t table, sign int32, open bool) {
 	want := wantWeek()
 	for i := range t.rows {
 		r := &t.rows[i]
+		fields := want[r.kind]
+		if open && r.kind == kindHolder {
+			continue
+		}
 		for field, col := range r.cols {
-			if !want.has(r.kind, field) || r.kind == kindUser && (col == nil || allZero(col)) {
-				continue
-			}
-			if r.kind == kindHolder {
-				for slot, user := range col {
-					if !open {
-						w.hold(r.id, t.start/fiveMinutes+int64(slot), user)
-					}
-				}
+			if fields>>field&1 == 0 || r.kind == kindUser && (col == nil || allZero(col)) {
 				continue
 			}
 			s := w.get(r.kind, r.id, field)
@@ -133,19 +126,6 @@ func (w *week) add(t table, sign int32, open bool) {
 func addAt(list []int32, i int64, v int32) {
 	if i >= 0 && i < int64(len(list)) {
 		list[i] += v
-	}
-}
-
-// hold keeps who held a GPU in a five, unless that is known.
-func (w *week) hold(gpu uint32, five, user int64) {
-	if five < w.five || five >= w.five+weekFives || user <= 0 || user >= maxUserNames {
-		return
-	}
-	if w.holders[gpu] == nil {
-		w.holders[gpu] = &[weekFives]uint16{}
-	}
-	if holder := &w.holders[gpu][five-w.five]; *holder == 0 {
-		*holder = uint16(user)
 	}
 }
 
