@@ -55,12 +55,9 @@ func (s *Source) SendForm(ctx context.Context, places []string, fields url.Value
 	if err != nil {
 		return nil, fmt.Errorf("asking %s: %w", at.Redacted(), err)
 	}
-	for name, value := range map[string]string{
-		"Content-Type": "application/x-www-form-urlencoded", "Accept": "text/plain",
-		"User-Agent": "gpuboard/" + s.opt.Version,
-		"Origin":     at.Scheme + "://" + at.Host,
-	} {
-		req.Header.Set(name, value)
+	req.Header = http.Header{
+		"Content-Type": {"application/x-www-form-urlencoded"}, "Accept": {"text/plain"},
+		"User-Agent": {"gpuboard/" + s.opt.Version}, "Origin": {at.Scheme + "://" + at.Host},
 	}
 	client := *s.client // an answer that leads elsewhere is one
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
