@@ -82,8 +82,8 @@ type Options struct {
 	// Pretend is for a generation at a moment that is not now: it finds no
 	// events, remembers none and tells nobody.
 	Pretend bool
-	// Preview writes the site into memory, over what is on disk, and says in the report what would change there. The
-	// state directory is written as ever: it should be a copy.
+	// Preview writes no site, and says in the report what would change there. The state directory is written as ever:
+	// it should be a copy.
 	Preview bool
 }
 

@@ -26,7 +26,7 @@ import (
 // A view is one site that a generation writes.
 type view struct {
 	dir         string
-	fs          afero.Fs // in place of dir, nil for dir on disk
+	fs          afero.Fs // dir for a preview, else nil
 	manifest    string   // file that lists what we put into dir
 	privacy     board.Privacy
 	help        bool      // the documentation is part of it
@@ -65,8 +65,7 @@ func newViews(o *Options) ([]*view, []snapshot.Problem, error) {
 		}
 		v.privacy.Salt = salt
 		if o.Preview {
-			v.fs = afero.NewCopyOnWriteFs(
-				afero.NewReadOnlyFs(afero.NewBasePathFs(afero.NewOsFs(), v.dir)), afero.NewMemMapFs())
+			v.fs = readOnly(v.dir)
 			continue
 		}
 		if err := atomicfile.MkdirAll(v.dir, 0o755); err != nil {
@@ -199,7 +198,11 @@ func OwnLook(dir string) fs.FS {
 	if dir == "" {
 		return nil
 	}
-	return afero.NewIOFS(afero.NewReadOnlyFs(afero.NewBasePathFs(afero.NewOsFs(), dir)))
+	return afero.NewIOFS(readOnly(dir))
+}
+
+func readOnly(dir string) afero.Fs {
+	return afero.NewReadOnlyFs(afero.NewBasePathFs(afero.NewOsFs(), dir))
 }
 
 // render makes every file.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -49,7 +48,7 @@ type siteWriter struct {
 	files   []string // all files of the site
 }
 
-// staging takes the files of a site and makes them visible together: [atomicfile.Batch] on disk, fsBatch elsewhere.
+// staging takes the files of a site and makes them visible together: [atomicfile.Batch], or in a preview fsBatch.
 type staging interface {
 	Add(name string, data []byte, mode fs.FileMode) error
 	RemoveFirst(name string) error
@@ -280,17 +279,16 @@ func (v *view) has(name string) bool {
 	return err == nil
 }
 
-// fsBatch writes a site that nobody reads meanwhile, so it needs neither temporary files nor syncs.
+// fsBatch finds out what would change in a site, and changes nothing.
 type fsBatch struct {
-	fs             afero.Fs
-	staged         []render.File
-	first, removed []string
-	changes        []string // what Commit did, in words
+	fs                     afero.Fs
+	staged, first, removed []string
+	changes                []string // what Commit would do, in words
 }
 
 func (b *fsBatch) Add(name string, data []byte, _ fs.FileMode) error {
 	if old, err := afero.ReadFile(b.fs, filepath.FromSlash(name)); err != nil || !bytes.Equal(old, data) {
-		b.staged = append(b.staged, render.File{Path: name, Content: bytes.Clone(data)}) // the caller reuses data
+		b.staged = append(b.staged, name)
 	}
 	return nil
 }
@@ -305,36 +303,26 @@ func (b *fsBatch) Remove(name string) error {
 	return nil
 }
 
-func (b *fsBatch) Order(compare func(a, b string) int) {
-	slices.SortStableFunc(b.staged, func(x, y render.File) int { return compare(x.Path, y.Path) })
-}
+func (b *fsBatch) Order(compare func(a, b string) int) { slices.SortStableFunc(b.staged, compare) }
 
 func (b *fsBatch) Changed() int { return len(b.staged) }
 
 func (b *fsBatch) Commit() error {
-	b.removeAll(b.first)
-	for _, f := range b.staged {
-		name, verb := filepath.FromSlash(f.Path), "add"
-		if _, err := b.fs.Stat(name); err == nil {
-			verb = "change"
-		}
-		if err := errors.Join(b.fs.MkdirAll(filepath.Dir(name), 0o755),
-			afero.WriteFile(b.fs, name, f.Content, 0o644)); err != nil {
-			return fmt.Errorf("writing %s: %w", name, err)
-		}
-		b.changes = append(b.changes, verb+" "+f.Path)
-	}
-	b.removeAll(b.removed)
+	b.tell(b.first, "remove", "")
+	b.tell(b.staged, "change", "add")
+	b.tell(b.removed, "remove", "")
 	return nil
 }
 
-// removeAll removes files that are there. One that the lower layer of a copy on write has cannot be removed, and is
-// told like the others.
-func (b *fsBatch) removeAll(names []string) {
+// tell adds a verb for each file that is there, and another for those that are missing, "" for none.
+func (b *fsBatch) tell(names []string, there, missing string) {
 	for _, name := range names {
+		verb := missing
 		if _, err := b.fs.Stat(filepath.FromSlash(name)); err == nil {
-			b.changes = append(b.changes, "remove "+name)
-			_ = b.fs.Remove(filepath.FromSlash(name))
+			verb = there
+		}
+		if verb != "" {
+			b.changes = append(b.changes, verb+" "+name)
 		}
 	}
 }
