@@ -11,6 +11,7 @@ import (
 
 	"gpuboard/internal/objectstore"
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/sshclient"
 )
 
 // A bucket is an s3 target. Its tag is what the latest file had when this process wrote or read it; "" is unknown.
@@ -23,7 +24,7 @@ type bucket struct {
 func openBucket(o Options) (*bucket, error) {
 	b, err := objectstore.Open(o.Target.String(), os.Getenv)
 	if err != nil {
-		return nil, configError(CodeTarget, "", err)
+		return nil, sshclient.Permanent(CodeTarget, "", "%w", err)
 	}
 	properties := o.Properties
 	if properties == nil { // of a node's files
@@ -98,7 +99,7 @@ func storeError(err error) error {
 	case e == nil:
 		return &Error{Code: CodeStore, Err: err}
 	case e.Permanent:
-		return configError(CodeStoreRefused, e.Hint, err)
+		return sshclient.Permanent(CodeStoreRefused, e.Hint, "%w", err)
 	}
 	return &Error{Code: CodeStore, Err: err, Advice: e.Hint}
 }

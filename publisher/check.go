@@ -1,11 +1,8 @@
 package publisher
 
-import (
-	"context"
-	"fmt"
-)
+import "context"
 
-// CheckAccess connects as [Publisher.Publish] does, creates a temporary file in
+// CheckAccess connects to an sftp or s3 target as [Publisher.Publish] does, creates a temporary file in
 // the drop and removes it. connected is called once the login to an SFTP server has succeeded.
 // Options.Budget bounds the whole check. The error is an [*Error].
 func CheckAccess(ctx context.Context, o Options, connected func()) error {
@@ -16,19 +13,12 @@ func CheckAccess(ctx context.Context, o Options, connected func()) error {
 	defer p.Close()
 	ctx, cancel := context.WithTimeout(ctx, p.opts.Budget)
 	defer cancel()
-	switch o.Target.Scheme {
-	case "s3":
+	if p.bucket != nil {
 		const name = "gpuboard-doctor.txt"
 		if err := p.bucket.put(ctx, name, []byte("gpuboard doctor\n")); err != nil {
 			return err
 		}
 		return p.bucket.remove(ctx, name)
-	case "file":
-		return configError(
-			CodeTarget,
-			"write sftp://user@host/path",
-			fmt.Errorf("connecting to %s: it is on this machine", o.Target),
-		)
 	}
 	c, err := p.dial(ctx)
 	if err != nil {

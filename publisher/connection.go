@@ -97,10 +97,9 @@ func openSFTP(ctx context.Context, client *ssh.Client) (*sftp.Client, error) {
 // remove and rename readers find no file, and a plain rename does not replace.
 func (c *connection) extensions(host string) error {
 	if _, ok := c.sftp.HasExtension("posix-rename@openssh.com"); !ok {
-		return configError("ssh:no-posix-rename",
+		return sshclient.Permanent("ssh:no-posix-rename",
 			"use OpenSSH's internal-sftp or `gpuboard receive` on the server, and do not deny posix-rename there",
-			fmt.Errorf(
-				"opening an SFTP session on %s: it does not offer posix-rename@openssh.com, without which readers would see a file missing or torn", host))
+			"opening an SFTP session on %s: it does not offer posix-rename@openssh.com, without which readers would see a file missing or torn", host)
 	}
 	_, c.fsync = c.sftp.HasExtension("fsync@openssh.com")
 	_, c.statvfs = c.sftp.HasExtension("statvfs@openssh.com")

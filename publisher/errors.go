@@ -46,10 +46,6 @@ type Error = sshclient.Error
 // Code is the reason code of err, or empty when it carries none.
 func Code(err error) string { return sshclient.Code(err) }
 
-func configError(code, hint string, err error) *Error {
-	return &Error{Code: code, Permanent: true, Advice: hint, Err: err}
-}
-
 // transportError classifies an error of connecting, logging in or waiting for a reply.
 func (p *Publisher) transportError(ctx context.Context, c *connection, doing string, err error) *Error {
 	return p.ssh().Explain(ctx, c.Conn, doing, err)
@@ -76,26 +72,18 @@ func (p *Publisher) remoteError(step, name string, err error) *Error {
 	case strings.Contains(err.Error(), snapshot.BadForeign):
 		_, owner, _ := strings.Cut(err.Error(), "this key is for ")
 		owner, _, _ = strings.Cut(owner, ",")
-		return configError(
-			CodeRemoteDenied,
+		return sshclient.Permanent(CodeRemoteDenied,
 			"if "+snapshot.Text(owner, 80)+" is the former name of this node, in keys/ on the web host: mv "+
 				shell.Quote(owner+".pub")+" "+shell.Quote(p.opts.Host+".pub")+
 				"; else this node needs a key of its own: ssh-keygen -t ed25519 -N '' -C HOST -f HOST, and HOST.pub into keys/",
-			wrapped,
-		)
+			"%w", wrapped)
 	case errors.Is(err, os.ErrNotExist):
-		return configError(
-			"remote:directory",
-			"create "+dir+", which to: names, on the server, writable by the node's account",
-			wrapped,
-		)
+		return sshclient.Permanent("remote:directory",
+			"create "+dir+", which to: names, on the server, writable by the node's account", "%w", wrapped)
 	case errors.Is(err, os.ErrPermission), errors.As(err, &s) && s.FxCode() == sftp.ErrSSHFxOpUnsupported:
-		return configError(
-			CodeRemoteDenied,
-			"on the server, make "+dir+
-				" writable by the node's account and allow the requests open, close, write, fsync, posix-rename, remove, realpath",
-			wrapped,
-		)
+		return sshclient.Permanent(CodeRemoteDenied, "on the server, make "+dir+
+			" writable by the node's account and allow the requests open, close, write, fsync, posix-rename, remove, realpath",
+			"%w", wrapped)
 	}
 	return &Error{Code: CodeRemoteFailure, Err: wrapped,
 		Advice: "the server gives no reason; check free space, quota and read-only file systems there: df -h; df -i"}

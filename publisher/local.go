@@ -12,6 +12,7 @@ import (
 
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/shell"
+	"gpuboard/internal/sshclient"
 )
 
 // tempAge is the age from which a temporary file in a local drop counts as left over by a
@@ -41,8 +42,8 @@ func (p *Publisher) putLocal(name string, data []byte) error {
 			return dropError("", fmt.Errorf("looking at the drop: %w", err))
 		}
 		if !info.IsDir() {
-			return configError(CodeLocalDir, "remove it: rm "+shell.Quote(full),
-				fmt.Errorf("looking at the drop: %s is not a directory of its own", full))
+			return sshclient.Permanent(CodeLocalDir, "remove it: rm "+shell.Quote(full),
+				"looking at the drop: %s is not a directory of its own", full)
 		}
 	}
 	if _, err := atomicfile.Sweep(drop, tempAge, time.Now()); err != nil {
@@ -62,7 +63,7 @@ func dropError(hint string, err error) *Error {
 	if passing(err) {
 		return &Error{Code: CodeLocal, Err: err, Advice: hint}
 	}
-	return configError(CodeLocalDir, hint, err)
+	return sshclient.Permanent(CodeLocalDir, hint, "%w", err)
 }
 
 // passing reports whether err is of a disk that may recover.

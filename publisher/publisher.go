@@ -116,30 +116,9 @@ type Publisher struct {
 
 // New checks the options and connects to nothing.
 func New(o Options) (*Publisher, error) {
-	switch o.Target.Scheme {
-	case "sftp":
-		if o.Target.Host == "" {
-			return nil, configError(
-				CodeTarget,
-				"write --to sftp://user@host/dir",
-				errors.New("publishing: the target names no host"),
-			)
-		}
-	case "s3":
-	case "file":
-		if name, err := snapshot.ParseHost(o.Host); err != nil || name != o.Host {
-			return nil, configError(
-				CodeTarget,
-				"name this node: --host NAME",
-				fmt.Errorf("publishing to %s: %q is not a host name", o.Target, snapshot.Clip(o.Host, 80)),
-			)
-		}
-	default:
-		return nil, configError(
-			CodeTarget,
-			"write --to sftp://user@host/dir, s3://bucket/prefix or file:///dir",
-			fmt.Errorf("publishing: unknown scheme %q", o.Target.Scheme),
-		)
+	if name, err := snapshot.ParseHost(o.Host); o.Target.Scheme == "file" && (err != nil || name != o.Host) {
+		return nil, sshclient.Permanent(CodeTarget, "name this node: --host NAME",
+			"publishing to %s: %q is not a host name", o.Target, snapshot.Clip(o.Host, 80))
 	}
 	o.Budget = cmp.Or(max(o.Budget, 0), DefaultBudget)
 	o.Backlog = cmp.Or(max(o.Backlog, 0), DefaultBacklog)

@@ -32,9 +32,8 @@ type Target struct {
 // [*Error] with the code "publish:target" and a hint with the corrected form.
 func ParseTarget(s string) (Target, error) {
 	bad := func(hint, format string, args ...any) (Target, error) {
-		return Target{}, configError(CodeTarget, hint,
-			fmt.Errorf("reading target %s: %w", strconv.QuoteToASCII(snapshot.Clip(s, 200)),
-				fmt.Errorf(format, args...)))
+		return Target{}, sshclient.Permanent(CodeTarget, hint, "reading target %s: %w",
+			strconv.QuoteToASCII(snapshot.Clip(s, 200)), fmt.Errorf(format, args...))
 	}
 	const forms = "write sftp://user@host:port/dir, sftp://alias/dir, s3://bucket/prefix or file:///dir"
 	if len(s) > 2048 {
@@ -95,30 +94,25 @@ func ParseTarget(s string) (Target, error) {
 		}
 		return bad(hint, "%w", err)
 	}
-	switch {
-	case u.Path == "" || u.Path == "/" || u.Path == "/~" || u.Path == "/~/":
-	case strings.HasPrefix(u.Path, "/~/"):
-		t.Dir = path.Clean(strings.TrimLeft(strings.TrimPrefix(u.Path, "/~/"), "/"))
-		if t.Dir == "." {
-			t.Dir = ""
-		}
-	default:
-		if t.Dir = path.Clean(u.Path); t.Dir == "/" {
-			t.Dir = ""
-		}
+	t.Dir = path.Clean("/" + u.Path)
+	if relative, ok := strings.CutPrefix(u.Path+"/", "/~/"); ok {
+		t.Dir = path.Clean(strings.TrimLeft(relative, "/"))
+	}
+	if t.Dir == "/" || t.Dir == "." {
+		t.Dir = ""
 	}
 	return t, nil
 }
 
 // String is the target as a URL that [ParseTarget] reads back.
 func (t Target) String() string {
-	if t.Scheme == "file" {
-		return (&url.URL{Scheme: "file", Path: t.Dir}).String()
+	u := url.URL{Scheme: t.Scheme, Host: t.Host, Path: t.Dir}
+	switch {
+	case t.Scheme == "s3":
+		u.Path = "/" + t.Dir
+	case t.Scheme == "sftp" && t.Dir != "" && !strings.HasPrefix(t.Dir, "/"):
+		u.Path = "/~/" + t.Dir
 	}
-	if t.Scheme == "s3" {
-		return (&url.URL{Scheme: "s3", Host: t.Host, Path: "/" + t.Dir}).String()
-	}
-	u := url.URL{Scheme: "sftp", Host: t.Host}
 	if strings.Contains(t.Host, ":") {
 		u.Host = "[" + t.Host + "]"
 	}
@@ -128,21 +122,9 @@ func (t Target) String() string {
 	if t.User != "" {
 		u.User = url.User(t.User)
 	}
-	switch {
-	case t.Dir == "":
-	case strings.HasPrefix(t.Dir, "/"):
-		u.Path = t.Dir
-	default:
-		u.Path = "/~/" + t.Dir
-	}
 	return u.String()
 }
 
 // in joins a file name to the drop directory on the server. A relative name costs
 // no round trip: the server resolves it where the session starts.
-func (t Target) in(name string) string {
-	if t.Dir == "" {
-		return name
-	}
-	return path.Join(t.Dir, name)
-}
+func (t Target) in(name string) string { return path.Join(t.Dir, name) }

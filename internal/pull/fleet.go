@@ -146,8 +146,8 @@ func (m *member) read(ctx context.Context) error {
 		case !latest.Snapshot.Pulled && age < snapshot.BundleWindow && m.target.Any:
 			return nil
 		case !latest.Snapshot.Pulled && age < snapshot.BundleWindow:
-			return failed("pull:pushed", "take it out of pull, or end what pushes: gpuboard check kill",
-				errors.New("the node pushes its snapshots itself, so it is not read over SSH"))
+			return sshclient.Permanent("pull:pushed", "take it out of pull, or end what pushes: gpuboard check kill",
+				"the node pushes its snapshots itself, so it is not read over SSH")
 		case m.Once && age < m.Interval:
 			return nil
 		}
@@ -192,7 +192,7 @@ func (m *member) open() (err error) {
 	}
 	if info, err := os.Stat(m.refused()); err == nil && time.Since(info.ModTime()) < refusedPause {
 		said, _ := atomicfile.Read(m.refused(), snapshot.MaxTextBytes)
-		return failed("pull:refused", "", fmt.Errorf("%s; the next login is %s after that", said, refusedPause))
+		return sshclient.Permanent("pull:refused", "", "%s; the next login is %s after that", said, refusedPause)
 	}
 	drop := publisher.Options{Target: publisher.Target{Scheme: "file", Dir: m.Data}, Host: m.target.Host}
 	if m.drop, err = publisher.New(drop); err != nil {

@@ -62,7 +62,7 @@ func New(t Target, dir string, o Options) (*Node, error) {
 	n := &Node{target: t, dir: dir, now: o.Now, budget: cmp.Or(o.Budget, readBudget)}
 	user, host, port, err := sshclient.Parse(t.SSH)
 	if err != nil {
-		return nil, failed("pull:refused", "write user@host, or host as ssh knows it", fmt.Errorf("ssh: %w", err))
+		return nil, sshclient.Permanent("pull:refused", "write user@host, or host as ssh knows it", "ssh: %w", err)
 	}
 	n.ssh = sshclient.Options{
 		User: user, Host: host, Port: port, Identity: o.Identity, KnownHosts: o.KnownHosts,
@@ -167,14 +167,10 @@ func (n *Node) read(ctx context.Context) error {
 		n.reply, err = parse(out)
 	}
 	if err != nil {
-		return failed("pull:output", "look at it: gpuboard pull --print-command | ssh "+n.target.SSH+" sh",
-			fmt.Errorf("reading %s: %w", n.target.SSH, err))
+		return sshclient.Permanent("pull:output", "look at it: gpuboard pull --print-command | ssh "+n.target.SSH+" sh",
+			"reading %s: %w", n.target.SSH, err)
 	}
 	return nil
-}
-
-func failed(code, advice string, err error) error {
-	return &sshclient.Error{Code: code, Permanent: true, Advice: advice, Err: err}
 }
 
 func (n *Node) output(ctx context.Context) ([]byte, error) {

@@ -209,9 +209,9 @@ func (o Options) handshake(conn net.Conn, hop settings, keys *hostKeys, ids *ide
 	}
 	if algorithm, ok := errors.AsType[*ssh.AlgorithmNegotiationError](err); ok && algorithm.What == "host key" &&
 		modern(algorithm.RequestedAlgorithms) {
-		return nil, configError(CodeHostUnknown, keys.scanCommand(hop),
-			fmt.Errorf("checking the host key of %s: the server has no key of the kind that known_hosts holds: %w",
-				hop.addr(), err))
+		return nil, Permanent(CodeHostUnknown, keys.scanCommand(hop),
+			"checking the host key of %s: the server has no key of the kind that known_hosts holds: %w",
+			hop.addr(), err)
 	}
 	if len(ids.problems) > 0 && !errors.Is(err, io.EOF) {
 		if e := o.Explain(context.Background(), c, "logging in to "+hop.addr(), err); e.Code == CodeAuth {

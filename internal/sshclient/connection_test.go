@@ -117,7 +117,7 @@ func TestKeysThatAreOffered(t *testing.T) {
 
 func TestLoginBackoff(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-	refused := configError(CodeAuth, "", errors.New("no"))
+	refused := Permanent(CodeAuth, "", "no")
 	refused.LoginRefused = true
 	lost := &Error{Code: CodeLost, Err: errors.New("lost")}
 	var h Backoff

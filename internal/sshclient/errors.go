@@ -65,8 +65,9 @@ func Code(err error) string {
 	return ""
 }
 
-func configError(code, hint string, err error) *Error {
-	return &Error{Code: code, Permanent: true, Advice: hint, Err: err}
+// Permanent is an error that lasts until somebody changes a file or a server.
+func Permanent(code, advice, format string, args ...any) *Error {
+	return &Error{Code: code, Permanent: true, Advice: advice, Err: fmt.Errorf(format, args...)}
 }
 
 const noSFTPHint = "on the server, look at sshd's log; a chroot directory and all its parents must belong to root and not be writable by group or others, and Subsystem sftp must be set"
@@ -95,17 +96,11 @@ func (o Options) Explain(ctx context.Context, c *Conn, doing string, err error) 
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return again(CodeRefused, "test whether sshd listens there: "+o.command(""))
 	case errors.As(err, &algorithm):
-		return configError(
-			"ssh:algorithm",
+		return Permanent("ssh:algorithm",
 			"compare with: "+o.command("-vv ")+"  (a server that offers only SHA-1 signatures needs an update)",
-			wrapped,
-		)
+			"%s: %w", doing, err)
 	case strings.Contains(text, "unable to authenticate"):
-		return configError(
-			CodeAuth,
-			o.KeyHint+"; then try: "+o.command(""),
-			wrapped,
-		)
+		return Permanent(CodeAuth, o.KeyHint+"; then try: "+o.command(""), "%s: %w", doing, err)
 	case strings.Contains(text, "in response to channel open: <nil>"): // cut; or sshd that refuses its chroot, which every retry would repeat
 		return &Error{Code: CodeNoSFTP, Advice: noSFTPHint,
 			Err: fmt.Errorf("%s: the connection ended while the session opened", doing)}
@@ -116,7 +111,7 @@ func (o Options) Explain(ctx context.Context, c *Conn, doing string, err error) 
 		return &Error{Code: CodeNoSFTP, Err: wrapped, Advice: noSFTPHint + "; MaxSessions limits sessions"}
 	case errors.As(err, &open), strings.Contains(text, "in response to channel open"),
 		strings.Contains(text, "subsystem request failed"):
-		return configError(CodeNoSFTP, noSFTPHint, wrapped)
+		return Permanent(CodeNoSFTP, noSFTPHint, "%s: %w", doing, err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
 		errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed),
 		errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), strings.Contains(text, "EOF"),

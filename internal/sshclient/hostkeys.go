@@ -37,14 +37,14 @@ func loadHostKeys(s settings) (*hostKeys, error) {
 		case errors.Is(err, fs.ErrNotExist):
 			continue
 		case err != nil:
-			return nil, configError(CodeKnownHosts, "make it readable: ls -l "+shell.Quote(name),
-				fmt.Errorf("reading known host keys: %w", err))
+			return nil, Permanent(CodeKnownHosts, "make it readable: ls -l "+shell.Quote(name),
+				"reading known host keys: %w", err)
 		case !info.Mode().IsRegular() && name != os.DevNull:
-			return nil, configError(CodeKnownHosts, "name a file: --known-hosts FILE",
-				fmt.Errorf("reading known host keys: %s is not a file", name))
+			return nil, Permanent(CodeKnownHosts, "name a file: --known-hosts FILE",
+				"reading known host keys: %s is not a file", name)
 		case info.Size() > maxKnownHostsBytes:
-			return nil, configError(CodeKnownHosts, "name a smaller file: --known-hosts FILE",
-				fmt.Errorf("reading known host keys: %s is larger than %d bytes", name, maxKnownHostsBytes))
+			return nil, Permanent(CodeKnownHosts, "name a smaller file: --known-hosts FILE",
+				"reading known host keys: %s is larger than %d bytes", name, maxKnownHostsBytes)
 		}
 		files = append(files, name)
 	}
@@ -53,8 +53,8 @@ func loadHostKeys(s settings) (*hostKeys, error) {
 	}
 	db, err := knownhosts.NewDB(files...)
 	if err != nil { // it names the file and the line
-		return nil, configError(CodeKnownHosts, "remove that line, or name another file: --known-hosts FILE",
-			fmt.Errorf("reading known host keys: %w", err))
+		return nil, Permanent(CodeKnownHosts, "remove that line, or name another file: --known-hosts FILE",
+			"reading known host keys: %w", err)
 	}
 	h.db = db
 	return h, nil
@@ -77,8 +77,7 @@ func (h *hostKeys) check(s settings, remote net.Addr, key ssh.PublicKey) error {
 	print := ssh.FingerprintSHA256(key)
 	where := h.addTo
 	refused := func(code, hint, format string, args ...any) error {
-		return configError(code, hint,
-			fmt.Errorf("checking the host key of %s: %w", s.addr(), fmt.Errorf(format, args...)))
+		return Permanent(code, hint, "checking the host key of %s: %w", s.addr(), fmt.Errorf(format, args...))
 	}
 	unknown := func() error {
 		return refused(CodeHostUnknown, h.scanHint(s, print),

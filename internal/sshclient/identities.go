@@ -78,9 +78,9 @@ func loadIdentities(s settings, end time.Time) (*identities, error) {
 	if len(ids.problems) > 0 {
 		return nil, ids.problems[0]
 	}
-	return nil, configError("ssh:no-key",
+	return nil, Permanent("ssh:no-key",
 		"make one: ssh-keygen -t ed25519 -N '' -f ~/.ssh/id_ed25519, and bring its .pub to the web host; or name one: --identity FILE",
-		fmt.Errorf("logging in to %s: no private key found and no agent holds one", s.addr()))
+		"logging in to %s: no private key found and no agent holds one", s.addr())
 }
 
 // fromAgent returns the keys of an agent, which sign until end. Its socket may be "", or that
@@ -107,46 +107,34 @@ func readKey(name string) (ssh.Signer, ssh.PublicKey, *Error) {
 	public := readPublic(name + ".pub")
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, public, configError(
-			CodeKeyUnreadable,
-			"name the private key: --identity FILE",
-			fmt.Errorf("reading key: %w", err),
-		)
+		return nil, public, Permanent(CodeKeyUnreadable, "name the private key: --identity FILE",
+			"reading key: %w", err)
 	}
 	if private, named := strings.CutSuffix(name, ".pub"); named && readPublic(name) != nil {
-		return nil, nil, configError(
-			CodeKeyUnreadable,
-			"name the private key: --identity "+shell.Quote(private),
-			fmt.Errorf("reading key %s: this is the public key", name),
-		)
+		return nil, nil, Permanent(CodeKeyUnreadable, "name the private key: --identity "+shell.Quote(private),
+			"reading key %s: this is the public key", name)
 	}
 	if own, ok := info.Sys().(*syscall.Stat_t); ok && int(own.Uid) == os.Getuid() && info.Mode().Perm()&0o077 != 0 {
-		return nil, public, configError("ssh:key-mode", "chmod 600 "+shell.Quote(name),
-			fmt.Errorf("reading key %s: mode %04o lets others read it", name, info.Mode().Perm()))
+		return nil, public, Permanent("ssh:key-mode", "chmod 600 "+shell.Quote(name),
+			"reading key %s: mode %04o lets others read it", name, info.Mode().Perm())
 	}
 	raw, err := atomicfile.Read(name, maxKeyBytes)
 	if err != nil {
-		return nil, public, configError(
-			CodeKeyUnreadable,
-			"name the private key: --identity FILE",
-			fmt.Errorf("reading key: %w", err),
-		)
+		return nil, public, Permanent(CodeKeyUnreadable, "name the private key: --identity FILE",
+			"reading key: %w", err)
 	}
 	signer, err := ssh.ParsePrivateKey(raw)
 	if locked, ok := errors.AsType[*ssh.PassphraseMissingError](err); ok {
 		if locked.PublicKey != nil {
 			public = locked.PublicKey
 		}
-		return nil, public, configError("ssh:key-passphrase",
+		return nil, public, Permanent("ssh:key-passphrase",
 			"ssh-add "+shell.Quote(name)+", or use a key without a passphrase for this one account: --identity FILE",
-			fmt.Errorf("reading key %s: it has a passphrase, and no agent holds it", name))
+			"reading key %s: it has a passphrase, and no agent holds it", name)
 	}
 	if err != nil {
-		return nil, public, configError(
-			CodeKeyUnreadable,
-			"check it: ssh-keygen -y -f "+shell.Quote(name),
-			fmt.Errorf("reading key %s: %w", name, err),
-		)
+		return nil, public, Permanent(CodeKeyUnreadable, "check it: ssh-keygen -y -f "+shell.Quote(name),
+			"reading key %s: %w", name, err)
 	}
 	return signer, signer.PublicKey(), nil
 }

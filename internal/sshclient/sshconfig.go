@@ -68,12 +68,8 @@ func (o Options) route(ctx context.Context) ([]settings, error) {
 				return nil, err
 			}
 			if len(route) > maxHops {
-				return nil, configError(
-					CodeConfig,
-					"look at ProxyJump in: ssh -G "+o.Host,
-					fmt.Errorf("resolving the way to %s: ProxyJump goes in a circle or over more than %d hosts", o.Host,
-						maxHops),
-				)
+				return nil, Permanent(CodeConfig, "look at ProxyJump in: ssh -G "+o.Host,
+					"resolving the way to %s: ProxyJump goes in a circle or over more than %d hosts", o.Host, maxHops)
 			}
 			route = append([]settings{s}, route...)
 			jump = s.jump // only the first of a list, which comes last here, uses its own ProxyJump
@@ -85,11 +81,8 @@ func (o Options) route(ctx context.Context) ([]settings, error) {
 func parseHop(s string) (user, host string, port int, err error) {
 	user, host, port, err = Parse(strings.TrimPrefix(strings.TrimSpace(s), "ssh://"))
 	if err != nil {
-		err = configError(
-			CodeConfig,
-			"write ProxyJump as user@host:port",
-			fmt.Errorf("reading ProxyJump %s: not a host", strconv.QuoteToASCII(snapshot.Clip(s, 100))),
-		)
+		err = Permanent(CodeConfig, "write ProxyJump as user@host:port",
+			"reading ProxyJump %s: not a host", strconv.QuoteToASCII(snapshot.Clip(s, 100)))
 	}
 	return user, host, port, err
 }
@@ -101,7 +94,7 @@ func (o Options) settings(ctx context.Context, alias, user string, port int) (se
 	if o.ResolveConfig != nil {
 		var err error
 		if out, err = o.ResolveConfig(ctx, alias); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return settings{}, configError(CodeConfig, "look at: ssh -G "+alias, err)
+			return settings{}, Permanent(CodeConfig, "look at: ssh -G "+alias, "%w", err)
 		}
 	}
 	values := map[string][]string{}
@@ -137,20 +130,14 @@ func (o Options) fill(values map[string][]string, alias, userName string, port i
 		text := cmp.Or(first("port"), "22")
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > 65535 {
-			return s, configError(
-				CodeConfig,
-				"look at: ssh -G "+alias,
-				fmt.Errorf("reading Port of %s: %q is no port", alias, snapshot.Clip(text, 40)),
-			)
+			return s, Permanent(CodeConfig, "look at: ssh -G "+alias,
+				"reading Port of %s: %q is no port", alias, snapshot.Clip(text, 40))
 		}
 		s.port = n
 	}
 	if first("proxycommand") != "" {
-		return s, configError(
-			CodeConfig,
-			"use ProxyJump in ssh_config instead of ProxyCommand",
-			fmt.Errorf("resolving the way to %s: ProxyCommand is not supported", alias),
-		)
+		return s, Permanent(CodeConfig, "use ProxyJump in ssh_config instead of ProxyCommand",
+			"resolving the way to %s: ProxyCommand is not supported", alias)
 	}
 	if n, err := strconv.Atoi(first("connecttimeout")); err == nil && n > 0 && n < 3600 {
 		s.connectTimeout = time.Duration(n) * time.Second
