@@ -1,9 +1,7 @@
 package collector
 
 import (
-	"regexp"
 	"strings"
-	"sync"
 
 	"gpuboard/internal/snapshot"
 )
@@ -20,22 +18,18 @@ type cgroup struct {
 	session, slurm string
 }
 
-func pattern(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-}
-
 var (
 	// Docker, containerd, CRI-O and podman name a cgroup after 64 hex digits.
-	hexContainer = pattern(`(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?:/|$)`)
-	lxcContainer = pattern(`/lxc(?:\.payload\.|/)([A-Za-z0-9][A-Za-z0-9_.-]{0,62})(?:/|$)`)
+	hexContainer = snapshot.Pattern(`(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?:/|$)`)
+	lxcContainer = snapshot.Pattern(`/lxc(?:\.payload\.|/)([A-Za-z0-9][A-Za-z0-9_.-]{0,62})(?:/|$)`)
 	// The cgroupfs driver of Kubernetes writes hyphens, and that of systemd underscores.
-	podUID = pattern(`/kubepods[./].*pod([0-9a-f]{8}(?:[_-][0-9a-f]{4}){3}[_-][0-9a-f]{12})(?:\.slice)?/`)
+	podUID = snapshot.Pattern(`/kubepods[./].*pod([0-9a-f]{8}(?:[_-][0-9a-f]{4}){3}[_-][0-9a-f]{12})(?:\.slice)?/`)
 	// These count at the beginning alone. What follows may be the cgroups of a container, which has sessions and
 	// uids of its own, or those of an account, which can name them as it likes.
-	userSlice = pattern(`^/user\.slice/user-([0-9]{1,10})\.slice(?:/|$)`)
-	slurmUser = pattern(`^/slurm(?:_[^/]+)?/uid_([0-9]{1,10})/job_([0-9]{1,10})(?:/|$)`)
-	slurmJob  = pattern(`^/system\.slice/(?:[^/]+_)?slurmstepd\.scope/job_([0-9]{1,10})(?:/|$)`)
-	service   = pattern(`^/system\.slice/(?:[^/]+\.slice/)*([0-9A-Za-z:_.\\@-]{1,100}\.service)(?:/|$)`)
+	userSlice = snapshot.Pattern(`^/user\.slice/user-([0-9]{1,10})\.slice(?:/|$)`)
+	slurmUser = snapshot.Pattern(`^/slurm(?:_[^/]+)?/uid_([0-9]{1,10})/job_([0-9]{1,10})(?:/|$)`)
+	slurmJob  = snapshot.Pattern(`^/system\.slice/(?:[^/]+_)?slurmstepd\.scope/job_([0-9]{1,10})(?:/|$)`)
+	service   = snapshot.Pattern(`^/system\.slice/(?:[^/]+\.slice/)*([0-9A-Za-z:_.\\@-]{1,100}\.service)(?:/|$)`)
 )
 
 // parseCgroup parses /proc/PID/cgroup: of version 2 one line, of version 1 a line for each hierarchy. For a

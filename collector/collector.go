@@ -174,8 +174,7 @@ func limitProblems(all []snapshot.Problem) []snapshot.Problem {
 		}
 	}
 	if more := len(kept) - (snapshot.MaxErrors - 1); more > 0 {
-		kept = append(kept[:snapshot.MaxErrors-1],
-			snapshot.Problem{Code: "host:limit", Message: fmt.Sprintf("+%d more problems", more)})
+		kept = append(kept[:snapshot.MaxErrors-1], snapshot.NewProblem("host:limit", "+%d more problems", more))
 	}
 	return kept
 }
@@ -185,8 +184,7 @@ func smiMissing(p snapshot.Problem) bool { return p.Code == "smi:missing" }
 
 // report adds a problem to a snapshot.
 func report(s *snapshot.Snapshot, code, format string, args ...any) {
-	message := snapshot.Text(fmt.Sprintf(format, args...), snapshot.MaxTextBytes)
-	s.Errors = append(s.Errors, snapshot.Problem{Code: code, Message: message})
+	s.Errors = append(s.Errors, snapshot.NewProblem(code, format, args...))
 }
 
 func (c *Collector) startHost() chan hostinfo.Info {

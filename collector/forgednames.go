@@ -2,7 +2,6 @@ package collector
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -29,10 +28,10 @@ func checkForgedNames(procRoot string, s *snapshot.Snapshot) {
 				continue
 			}
 			g.ProcessesUnknown = "the name of a process holds a part of nvidia-smi's output"
-			s.Errors = append(s.Errors, snapshot.Problem{Code: "smi:process-name", GPU: new(g.Index),
-				Message: fmt.Sprintf(
-					"pid %d on GPU %d is named like a part of nvidia-smi's output: its other processes are unknown",
-					p.PID, g.Index)})
+			found := snapshot.NewProblem("smi:process-name",
+				"pid %d on GPU %d is named like a part of nvidia-smi's output: its other processes are unknown", p.PID, g.Index)
+			found.GPU = new(g.Index)
+			s.Errors = append(s.Errors, found)
 		}
 	}
 }

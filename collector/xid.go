@@ -3,7 +3,6 @@ package collector
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -117,9 +116,8 @@ func (c *Collector) addXIDs(s *snapshot.Snapshot, found []kernellog.Event) {
 		if last.Fatal == nil || s.CollectedAt.Sub(last.Fatal.At) > kernellog.FatalFor {
 			continue
 		}
-		p := snapshot.Problem{Code: "gpu:xid",
-			Message: fmt.Sprintf("the driver reported XID %d for the GPU at PCI %s at %s",
-				last.Fatal.Code, bus, last.Fatal.At.UTC().Format(time.RFC3339))}
+		p := snapshot.NewProblem("gpu:xid", "the driver reported XID %d for the GPU at PCI %s at %s",
+			last.Fatal.Code, bus, last.Fatal.At.UTC().Format(time.RFC3339))
 		if g != nil {
 			p.GPU = new(g.Index)
 		}

@@ -1,18 +1,15 @@
 package amdsmi
 
 import (
-	"regexp"
 	"strings"
-	"sync"
+
+	"gpuboard/internal/snapshot"
 )
 
-var refused = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)missing the following required groups|permission (denied|needed)|no permission`)
-})
-
-var outdated = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)unrecognized arguments|invalid choice|(unknown|no such) option`)
-})
+var (
+	refused  = snapshot.Pattern(`(?i)missing the following required groups|permission (denied|needed)|no permission`)
+	outdated = snapshot.Pattern(`(?i)unrecognized arguments|invalid choice|(unknown|no such) option`)
+)
 
 // Explain returns the code and the first words of a tool that ended and did not tell of GPUs. fatal is true where the
 // driver may be at fault, so that the processes are unknown; a tool that this account may not use, or that is too old,

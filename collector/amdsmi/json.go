@@ -3,10 +3,10 @@ package amdsmi
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
+
+	"gpuboard/internal/snapshot"
 )
 
 const (
@@ -104,9 +104,7 @@ func text(v any) string {
 	return ""
 }
 
-var quantity = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\(?(-?[0-9]{1,20}(?:\.[0-9]{1,9})?) ?([A-Za-z°%]*)\)?$`)
-})
+var quantity = snapshot.Pattern(`^\(?(-?[0-9]{1,20}(?:\.[0-9]{1,9})?) ?([A-Za-z°%]*)\)?$`)
 
 // number reads "45.0", "305 W", "(1725Mhz)" or "54000000 uW", in the unit of snapshots: W, °C, MHz, MiB, %.
 // amd-smi writes MB and GB and means binary units.

@@ -9,10 +9,8 @@ package amdsmi
 import (
 	"cmp"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"gpuboard/internal/snapshot"
 )
@@ -66,7 +64,7 @@ func Read(k *Kernel, a *Answer, opts Options) Reading {
 	for _, c := range cards {
 		g := c.gpu()
 		r.Tool.Driver = cmp.Or(r.Tool.Driver,
-			shaped("version", c.fields.first("driver/version", "driver/driver_version")))
+			snapshot.Shaped("version", c.fields.first("driver/version", "driver/driver_version")))
 		if c.isIntegrated(g.Name) {
 			if !opts.Integrated {
 				r.Integrated = true
@@ -186,7 +184,7 @@ func (c *card) partitions(g *snapshot.GPU) {
 	compute := c.fields.first("partition/accelerator_partition", "partition/compute_partition",
 		"current_compute_partition")
 	memory := c.fields.first("partition/memory_partition", "current_memory_partition")
-	profile := cmp.Or(shaped("profile", strings.TrimSpace(compute+" "+memory)), shaped("profile", compute))
+	profile := cmp.Or(snapshot.Shaped("profile", strings.TrimSpace(compute+" "+memory)), snapshot.Shaped("profile", compute))
 	g.MIGMode = "enabled"
 	for i := range min(n, snapshot.MaxMIGDevices) {
 		d := snapshot.MIGDevice{Index: i, GPUInstanceID: new(i), Profile: profile}
@@ -210,17 +208,15 @@ func (c *card) name() string {
 		}
 	}
 	if _, device, ok := strings.Cut(c.fields["pci id"], ":"); ok {
-		return shaped("name", "AMD GPU "+device)
+		return snapshot.Shaped("name", "AMD GPU "+device)
 	}
 	return ""
 }
 
 // ofProcessor matches names of the graphics of processors.
-var ofProcessor = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(
-		`(?i)\b(Raphael|Rembrandt|Phoenix|Renoir|Cezanne|Picasso|Raven|Lucienne|Barcelo|Mendocino|` +
-			`Granite Ridge|Strix|Hawk Point|Krackan|Radeon (Vega )?Graphics|[6789][0-9]0M|80[456]0S)\b`)
-})
+var ofProcessor = snapshot.Pattern(
+	`(?i)\b(Raphael|Rembrandt|Phoenix|Renoir|Cezanne|Picasso|Raven|Lucienne|Barcelo|Mendocino|` +
+		`Granite Ridge|Strix|Hawk Point|Krackan|Radeon (Vega )?Graphics|[6789][0-9]0M|80[456]0S)\b`)
 
 // isIntegrated reports whether this is the graphics of a processor, which shares the node's memory.
 func (c *card) isIntegrated(name string) bool {

@@ -65,7 +65,7 @@ func read(fsys fs.FS, name string) string {
 // ReadKernel reads the cards and their processes below /sys and /proc, if there is a card other than the graphics of a
 // processor, or those are asked for. It may block where the driver hangs.
 func ReadKernel(sys, proc fs.FS, integrated bool) Kernel {
-	k := Kernel{driver: shaped("version", read(sys, "module/amdgpu/version"))}
+	k := Kernel{driver: snapshot.Shaped("version", read(sys, "module/amdgpu/version"))}
 	entries, err := fs.ReadDir(sys, "class/drm")
 	k.whole = err == nil
 	for _, e := range entries {

@@ -3,11 +3,9 @@ package amdsmi
 import (
 	"math"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"gpuboard/internal/snapshot"
 )
@@ -58,7 +56,7 @@ func ParseSMI(version, static, metric, process []byte) Answer {
 	}
 	for _, document := range documents(version) {
 		objects(document, "version", 0,
-			func(record map[string]any) { a.Tool.Version = shaped("version", text(record["version"])) })
+			func(record map[string]any) { a.Tool.Version = snapshot.Shaped("version", text(record["version"])) })
 	}
 	a.finish()
 	return a
@@ -140,18 +138,7 @@ func address(s string) string {
 	if strings.Count(s, ":") == 1 {
 		s = "0000:" + s
 	}
-	if !snapshot.Fits("pci_bus_id", s) {
-		return ""
-	}
-	return snapshot.BusID(s)
-}
-
-// shaped returns a text of this shape, and "" for any other.
-func shaped(kind, s string) string {
-	if snapshot.Fits(kind, s) {
-		return s
-	}
-	return ""
+	return snapshot.BusID(snapshot.Shaped("pci_bus_id", s))
 }
 
 // ROCmArgs make rocm-smi write what [ParseROCm] reads.
@@ -161,7 +148,7 @@ func ROCmArgs() []string {
 		"--showdriverversion", "--showpids"}
 }
 
-var cardKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^card[0-9]{1,3}$`) })
+var cardKey = snapshot.Pattern(`^card[0-9]{1,3}$`)
 
 // ParseROCm parses the output of rocm-smi --json: an object of cards, and system beside them. Errors stand in the
 // same output.
@@ -197,7 +184,7 @@ func (a *Answer) system(record map[string]any) {
 		digits, isPID := strings.CutPrefix(key, "PID")
 		switch cells := strings.Split(text(v)+",,", ","); {
 		case key == "Driver version":
-			a.Tool.Driver = shaped("version", text(v))
+			a.Tool.Driver = snapshot.Shaped("version", text(v))
 		case isPID:
 			a.anywhere = claims(a.anywhere, digits, cells[0], strings.TrimSpace(cells[2]))
 		}

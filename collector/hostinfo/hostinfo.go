@@ -7,7 +7,6 @@ package hostinfo
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"net"
 	"path/filepath"
 	"slices"
@@ -83,17 +82,15 @@ func Read(roots Roots) Info {
 }
 
 func (r *reader) problem(what, message string) {
-	r.info.Problems = append(r.info.Problems, snapshot.Problem{
-		Code:    "host:partial",
-		Message: snapshot.Text("the node's "+what+" cannot be read: "+message, snapshot.MaxTextBytes),
-	})
+	r.info.Problems = append(r.info.Problems,
+		snapshot.NewProblem("host:partial", "the node's %s cannot be read: %s", what, message))
 }
 
 // limit reports how many there are beyond the limit, if any.
 func (r *reader) limit(what string, more, most int) {
 	if more > 0 {
-		r.info.Problems = append(r.info.Problems, snapshot.Problem{Code: "host:limit",
-			Message: fmt.Sprintf("+%d more %s; %d is the most", more, what, most)})
+		r.info.Problems = append(r.info.Problems,
+			snapshot.NewProblem("host:limit", "+%d more %s; %d is the most", more, what, most))
 	}
 }
 

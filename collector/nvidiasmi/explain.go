@@ -81,5 +81,5 @@ func problem(code string, exit int, message, text string) snapshot.Problem {
 	if line, _, _ := strings.Cut(strings.TrimSpace(text), "\n"); line != "" {
 		message += ": " + strings.TrimSpace(line)
 	}
-	return snapshot.Problem{Code: code, Message: snapshot.Text(message, snapshot.MaxTextBytes)}
+	return snapshot.NewProblem(code, "%s", message)
 }

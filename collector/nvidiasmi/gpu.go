@@ -2,12 +2,9 @@ package nvidiasmi
 
 import (
 	"cmp"
-	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"gpuboard/internal/snapshot"
 )
@@ -38,9 +35,8 @@ func (p *parser) measure(gpu int, path, text string, low, high float64) (v float
 		p.unknownToken(gpu, path, text)
 		return 0, false
 	case kind == outside || v < low || v > high:
-		p.problemOnce("range "+path, "smi:range",
-			fmt.Sprintf("nvidia-smi says %q for %s, which is impossible; shown as unknown", snapshot.Text(text, 64),
-				path), gpu)
+		p.problemOnce(gpu, "range "+path, "smi:range",
+			"nvidia-smi says %q for %s, which is impossible; shown as unknown", snapshot.Text(text, 64), path)
 		return 0, false
 	}
 	return v, true
@@ -49,8 +45,8 @@ func (p *parser) measure(gpu int, path, text string, low, high float64) (v float
 // unknownToken reports a text that is no value and no known word for none.
 func (p *parser) unknownToken(gpu int, path, text string) {
 	token := snapshot.Text(text, 64)
-	p.problemOnce("token "+path+" "+token, "smi:unknown-token",
-		fmt.Sprintf("nvidia-smi says %q for %s; shown as unknown", token, path), gpu)
+	p.problemOnce(gpu, "token "+path+" "+token, "smi:unknown-token",
+		"nvidia-smi says %q for %s; shown as unknown", token, path)
 }
 
 // reading returns the number in one leaf, rounded; nil for none.
@@ -76,9 +72,7 @@ func (p *parser) readings(g *snapshot.GPU, b *gpuElement) {
 // integrated matches the names of GPUs without memory of their own. The missing memory
 // reading alone does not tell them apart from a GPU with an error. GH200 and GB200 have
 // memory of their own.
-var integrated = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\b(GB10|Orin|Thor|Xavier|Jetson|Tegra)\b|\(nvgpu\)`)
-})
+var integrated = snapshot.Pattern(`(?i)\b(GB10|Orin|Thor|Xavier|Jetson|Tegra)\b|\(nvgpu\)`)
 
 // word returns a text of this shape, and "" for any other.
 func (p *parser) word(gpu int, shape, path, s string) string {
@@ -152,17 +146,16 @@ func (p *parser) memory(gpu int, of string, leaves map[string]string) (total, us
 		return total, used, free
 	}
 	if *total == 0 {
-		p.problemOnce("range memory total", "smi:range", "nvidia-smi says that a GPU has no memory; shown as not known",
-			gpu)
+		p.problemOnce(gpu, "range memory total", "smi:range",
+			"nvidia-smi says that a GPU has no memory; shown as not known")
 		return nil, nil, nil
 	}
 	part := func(name string, of *int64) *int64 {
 		if of == nil || *of <= *total {
 			return of
 		}
-		p.problemOnce("range memory "+name, "smi:range",
-			fmt.Sprintf("nvidia-smi says that %d MiB of memory are %s, of %d in all; shown as unknown", *of, name,
-				*total), gpu)
+		p.problemOnce(gpu, "range memory "+name, "smi:range",
+			"nvidia-smi says that %d MiB of memory are %s, of %d in all; shown as unknown", *of, name, *total)
 		return nil
 	}
 	return total, part("used", used), part("free", free)
@@ -266,8 +259,7 @@ func (p *parser) remapped(gpu int, b *gpuElement) *snapshot.Remapped {
 func (p *parser) migDevices(g *snapshot.GPU, b *gpuElement) {
 	for i, m := range b.migs {
 		if i >= snapshot.MaxMIGDevices {
-			p.problemOnce("mig limit", "smi:limit",
-				fmt.Sprintf("+%d more MIG devices on GPU %d", len(b.migs)-i, g.Index), g.Index)
+			p.problemOnce(g.Index, "mig limit", "smi:limit", "+%d more MIG devices on GPU %d", len(b.migs)-i, g.Index)
 			return
 		}
 		d := snapshot.MIGDevice{Index: i, GPUInstanceID: instance(m["gpu_instance_id"]),

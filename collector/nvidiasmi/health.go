@@ -3,11 +3,9 @@ package nvidiasmi
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"gpuboard/internal/snapshot"
 )
@@ -41,27 +39,23 @@ func (p *parser) health(g *snapshot.GPU, b *gpuElement) {
 	switch {
 	case b.lost != "" && !b.unreliable:
 		markLost(g, b.lost)
-		p.problem("gpu:lost",
-			fmt.Sprintf("the driver has lost GPU %d (%s): %s; the node may have to be rebooted", g.Index, g.PCIBusID,
-				b.lost), &g.Index)
+		p.problem(&g.Index, "gpu:lost", "the driver has lost GPU %d (%s): %s; the node may have to be rebooted",
+			g.Index, g.PCIBusID, b.lost)
 	case b.fault != "" && !b.unreliable:
 		g.Health, g.HealthReason = snapshot.HealthError, words(b.fault)
-		p.problem("gpu:error",
-			fmt.Sprintf("the driver reports an error for GPU %d (%s): %s", g.Index, g.PCIBusID, b.fault), &g.Index)
+		p.problem(&g.Index, "gpu:error", "the driver reports an error for GPU %d (%s): %s", g.Index, g.PCIBusID, b.fault)
 	case b.unreliable:
 		clearReadings(g)
 		g.Health, g.HealthReason = snapshot.HealthUnknown, "nvidia-smi's output is damaged where it tells of this GPU"
 	case uncorrected > 0:
-		p.problem("gpu:ecc",
-			fmt.Sprintf(
-				"the memory of GPU %d (%s) has had %d uncorrectable errors since the last reset: see `dmesg | grep -i xid`, and reset the GPU when nobody uses it",
-				g.Index, g.PCIBusID, uncorrected), &g.Index)
+		p.problem(&g.Index, "gpu:ecc",
+			"the memory of GPU %d (%s) has had %d uncorrectable errors since the last reset: see `dmesg | grep -i xid`, and reset the GPU when nobody uses it",
+			g.Index, g.PCIBusID, uncorrected)
 	}
 	p.checkFabric(g, b)
 	if g.Health == snapshot.HealthOK && (fan == "err!" || fan == "unknown error") {
-		p.problem("gpu:fan",
-			fmt.Sprintf("the fan of GPU %d (%s) cannot be read (%s): check that it turns", g.Index, g.PCIBusID,
-				trimBrackets(b.leaves["fan_speed"])), &g.Index)
+		p.problem(&g.Index, "gpu:fan", "the fan of GPU %d (%s) cannot be read (%s): check that it turns",
+			g.Index, g.PCIBusID, trimBrackets(b.leaves["fan_speed"]))
 	}
 }
 
@@ -83,9 +77,9 @@ func (p *parser) checkFabric(g *snapshot.GPU, b *gpuElement) {
 		wrong = append(wrong, "its health is "+s)
 	}
 	if len(wrong) > 0 {
-		p.problem("gpu:fabric",
-			fmt.Sprintf("the NVLink fabric of GPU %d (%s) is not up: %s; see `systemctl status nvidia-fabricmanager`",
-				g.Index, g.PCIBusID, strings.Join(wrong, ", ")), &g.Index)
+		p.problem(&g.Index, "gpu:fabric",
+			"the NVLink fabric of GPU %d (%s) is not up: %s; see `systemctl status nvidia-fabricmanager`",
+			g.Index, g.PCIBusID, strings.Join(wrong, ", "))
 	}
 }
 
@@ -117,10 +111,7 @@ func markLost(g *snapshot.GPU, reason string) {
 
 // words returns the driver's words, or "unknown" where they do not look like those of a driver.
 func words(s string) string {
-	if s = snapshot.Text(s, snapshot.MaxNameBytes-len("…")); snapshot.Fits("reason", s) {
-		return s
-	}
-	return "unknown"
+	return cmp.Or(snapshot.Shaped("reason", snapshot.Text(s, snapshot.MaxNameBytes-len("…"))), "unknown")
 }
 
 // clearReadings removes the live readings.
@@ -132,18 +123,13 @@ func clearReadings(g *snapshot.GPU) {
 
 // recoveryAction matches what nvidia-smi and NVML call the actions after which a GPU can
 // be used again: Reset, GPU Reset, NODE_REBOOT, Drain P2P, Drain and Reset.
-var recoveryAction = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(
-		`(?i)^(?:drain[ _](?:p2p[ _])?and[ _])?(?:(?:gpu|bus|node|system)[ _])*(?:reset|reboot)(?:[ _]bus)?(?:[ _]required)?$|^drain[ _]p2p$`)
-})
+var recoveryAction = snapshot.Pattern(
+	`(?i)^(?:drain[ _](?:p2p[ _])?and[ _])?(?:(?:gpu|bus|node|system)[ _])*(?:reset|reboot)(?:[ _]bus)?(?:[ _]required)?$|^drain[ _]p2p$`)
 
 var (
 	// Matches "GPU 3: ..." and "GPU3 has fallen off the bus", but not a PCI address.
-	gpuNumber = sync.OnceValue(
-		func() *regexp.Regexp { return regexp.MustCompile(`(?i)\bGPU ?(\d{1,2})(?:$|: |[^\d:.])`) })
-	gone = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)fallen off the bus|\bis lost\b|device handle|unknown error|reboot`)
-	})
+	gpuNumber = snapshot.Pattern(`(?i)\bGPU ?(\d{1,2})(?:$|: |[^\d:.])`)
+	gone      = snapshot.Pattern(`(?i)fallen off the bus|\bis lost\b|device handle|unknown error|reboot`)
 )
 
 // End applies the exit status of nvidia-smi. Status 15 means that a GPU has fallen off

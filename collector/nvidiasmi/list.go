@@ -1,11 +1,9 @@
 package nvidiasmi
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"gpuboard/internal/snapshot"
 )
@@ -24,11 +22,8 @@ type Listed struct {
 }
 
 var (
-	listGPU = sync.OnceValue(
-		func() *regexp.Regexp { return regexp.MustCompile(`^GPU (\d{1,3}): .*\(UUID: ([^()\s]{1,128})\)\s*$`) })
-	listMIG = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^\s+MIG (\S{1,64})\s+Device\s+(\d{1,3}): \(UUID: ([^()\s]{1,128})\)\s*$`)
-	})
+	listGPU = snapshot.Pattern(`^GPU (\d{1,3}): .*\(UUID: ([^()\s]{1,128})\)\s*$`)
+	listMIG = snapshot.Pattern(`^\s+MIG (\S{1,64})\s+Device\s+(\d{1,3}): \(UUID: ([^()\s]{1,128})\)\s*$`)
 )
 
 // ParseList parses `nvidia-smi -L` and ignores other lines.

@@ -9,10 +9,8 @@ package nvidiasmi
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"regexp"
 	"strings"
-	"sync"
 
 	"gpuboard/internal/snapshot"
 )
@@ -54,8 +52,7 @@ func Parse(out, stderr []byte) Reading {
 	if len(out) > MaxOutputBytes {
 		out = out[:MaxOutputBytes]
 		p.cut = true
-		p.problem("smi:limit",
-			fmt.Sprintf("nvidia-smi wrote more than %d MiB; the rest is not read", MaxOutputBytes>>20), nil)
+		p.problem(nil, "smi:limit", "nvidia-smi wrote more than %d MiB; the rest is not read", MaxOutputBytes>>20)
 	}
 	before, body := choose(out)
 	p.notes = lines(p.notes, before)
@@ -276,18 +273,17 @@ func (p *parser) processName(t token) {
 }
 
 var (
-	rootStart   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`<` + rootTag + `(?:[\s>]|$)`) })
-	gpuStart    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`<gpu(?:[\s>]|$)`) })
-	idAttribute = sync.OnceValue(
-		func() *regexp.Regexp { return regexp.MustCompile(`(?:^|\s)id\s*=\s*["']([^"']*)["']`) })
+	rootStart   = snapshot.Pattern(`<` + rootTag + `(?:[\s>]|$)`)
+	gpuStart    = snapshot.Pattern(`<gpu(?:[\s>]|$)`)
+	idAttribute = snapshot.Pattern(`(?:^|\s)id\s*=\s*["']([^"']*)["']`)
 	// What follows a name: leaves, the end of its process_info, and then another
 	// process_info or the end of the list; in the first form each on a new line.
-	processEndOnLines = sync.OnceValue(func() *regexp.Regexp { return processEnd(`\s*\n\s*`) })
-	processEndFlat    = sync.OnceValue(func() *regexp.Regexp { return processEnd(`\s*`) })
+	processEndOnLines = processEnd(`\s*\n\s*`)
+	processEndFlat    = processEnd(`\s*`)
 )
 
-func processEnd(space string) *regexp.Regexp {
-	return regexp.MustCompile(
+func processEnd(space string) func() *regexp.Regexp {
+	return snapshot.Pattern(
 		`^(?:` + space + `<\w+>[^<]*</\w+>){0,16}` + space + `</process_info>` + space + `(?:</|<process_info>)`)
 }
 
@@ -348,9 +344,9 @@ func (p *parser) head(name string, text []byte) {
 	value := snapshot.Text(unescape(text), snapshot.MaxNameBytes)
 	switch name {
 	case "driver_version", "kmd_version": // the second since 610
-		p.driver = cmp.Or(p.driver, version(value))
+		p.driver = cmp.Or(p.driver, snapshot.Shaped("version", value))
 	case "cuda_version", "cuda_umd_version":
-		p.cuda = cmp.Or(p.cuda, version(value))
+		p.cuda = cmp.Or(p.cuda, snapshot.Shaped("version", value))
 	case "attached_gpus":
 		p.attached = value
 	case "error_string": // old drivers
@@ -385,17 +381,17 @@ func lines(list []string, text []byte) []string {
 	return list
 }
 
-func (p *parser) problem(code, message string, gpu *int) {
+func (p *parser) problem(gpu *int, code, format string, args ...any) {
 	if len(p.problems) < snapshot.MaxErrors {
-		p.problems = append(p.problems, snapshot.Problem{
-			Code: code, Message: snapshot.Text(message, snapshot.MaxTextBytes), GPU: gpu,
-		})
+		found := snapshot.NewProblem(code, format, args...)
+		found.GPU = gpu
+		p.problems = append(p.problems, found)
 	}
 }
 
 // problemOnce reports the same problem of several GPUs once.
-func (p *parser) problemOnce(key, code, message string, gpu int) {
+func (p *parser) problemOnce(gpu int, key, code, format string, args ...any) {
 	if p.seen[key]++; p.seen[key] == 1 {
-		p.problem(code, message, &gpu)
+		p.problem(&gpu, code, format, args...)
 	}
 }

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"gpuboard/internal/snapshot"
 )
@@ -23,13 +21,9 @@ type handle struct {
 var (
 	// "GPU 0000:05:00.0: GPU is lost.  Reboot ..." of old, "GPU0000:05:00.0: Unknown
 	// Error" from about 520, "GPU0: 0000:24:00.0: ..." of late.
-	handleLine = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(
-			`(?i)unable to (?:determine|detect) the device handle for gpu\s*(?:(\d{1,3})\s*:\s*)?([0-9a-f]{1,8}:[0-9a-f]{1,2}:[0-9a-f]{1,2}\.[0-9a-f])\s*:\s*(.*)$`)
-	})
-	busAddress = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]`)
-	})
+	handleLine = snapshot.Pattern(
+		`(?i)unable to (?:determine|detect) the device handle for gpu\s*(?:(\d{1,3})\s*:\s*)?([0-9a-f]{1,8}:[0-9a-f]{1,2}:[0-9a-f]{1,2}\.[0-9a-f])\s*:\s*(.*)$`)
+	busAddress = snapshot.Pattern(`[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]`)
 )
 
 // result returns what was parsed.
@@ -56,11 +50,10 @@ func (p *parser) result() Reading {
 		r.Processes = nil
 	}
 	if p.beyond > 0 {
-		p.problem("smi:limit", fmt.Sprintf("+%d more GPUs; %d is the most", p.beyond, snapshot.MaxGPUs), nil)
+		p.problem(nil, "smi:limit", "+%d more GPUs; %d is the most", p.beyond, snapshot.MaxGPUs)
 	}
 	if p.beyondProcs > 0 {
-		p.problem("smi:limit", fmt.Sprintf("+%d more processes; %d is the most", p.beyondProcs, snapshot.MaxProcesses),
-			nil)
+		p.problem(nil, "smi:limit", "+%d more processes; %d is the most", p.beyondProcs, snapshot.MaxProcesses)
 	}
 	r.Complete = p.complete(len(slots)+p.beyond) || p.in == nil && none
 	for _, line := range rest {
@@ -73,14 +66,6 @@ func (p *parser) result() Reading {
 // noDevices reports whether a line says that the driver finds no GPU.
 func noDevices(line string) bool {
 	return strings.HasPrefix(strings.ToLower(line), "no devices were found")
-}
-
-// version returns "" for what some drivers write in place of a version.
-func version(s string) string {
-	if snapshot.Fits("version", s) {
-		return s
-	}
-	return ""
 }
 
 // handleLines removes the lines about GPUs without a handle from the notes.
@@ -149,8 +134,8 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *gpuElement) (hasList 
 		if err != nil || pid < 1 || pid > maxPID {
 			shown := snapshot.Text(proc["pid"], 32)
 			unreadable = cmp.Or(shown, "no pid")
-			p.problemOnce("pid", "smi:unknown-token",
-				fmt.Sprintf("nvidia-smi lists a process with the pid %q; it is left out", shown), g.Index)
+			p.problemOnce(g.Index, "pid", "smi:unknown-token",
+				"nvidia-smi lists a process with the pid %q; it is left out", shown)
 			continue
 		}
 		if len(r.Processes) >= snapshot.MaxProcesses {
@@ -158,7 +143,8 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *gpuElement) (hasList 
 			continue
 		}
 		entry := snapshot.Process{
-			GPU: g.Index, GPUUUID: g.UUID, PID: pid, Type: processType(proc["type"]),
+			GPU: g.Index, GPUUUID: g.UUID, PID: pid,
+			Type:    cmp.Or(snapshot.ProcessType(snapshot.Shaped("process type", proc["type"])), snapshot.UnknownType),
 			Program: snapshot.Text(BaseName(proc["process_name"]), snapshot.MaxProgramBytes),
 			UsedMemory: reading[int64](p, g.Index, "processes/process_info/used_memory", proc["used_memory"], 0,
 				maxMemory),
@@ -180,8 +166,7 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *gpuElement) (hasList 
 	case b.forged:
 		why = "the name of a process holds a part of nvidia-smi's output"
 		if g.Health != snapshot.HealthLost {
-			p.problem("smi:process-name", fmt.Sprintf("%s on GPU %d: its other processes are unknown", why, g.Index),
-				&g.Index)
+			p.problem(&g.Index, "smi:process-name", "%s on GPU %d: its other processes are unknown", why, g.Index)
 		}
 	case b.damaged:
 		why = "the output is damaged"
@@ -198,18 +183,10 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *gpuElement) (hasList 
 	}
 	g.ProcessesUnknown = words(why)
 	if g.Health == snapshot.HealthOK {
-		p.problem(snapshot.CodeProcesses,
-			fmt.Sprintf("nvidia-smi does not list all processes of GPU %d (%s): its users are unknown",
-				g.Index, g.ProcessesUnknown), &g.Index)
+		p.problem(&g.Index, snapshot.CodeProcesses,
+			"nvidia-smi does not list all processes of GPU %d (%s): its users are unknown", g.Index, g.ProcessesUnknown)
 	}
 	return hasList
-}
-
-func processType(s string) snapshot.ProcessType {
-	if !snapshot.Fits("process type", s) {
-		return snapshot.UnknownType
-	}
-	return snapshot.ProcessType(s)
 }
 
 func instance(s string) *int {
@@ -231,20 +208,17 @@ func (p *parser) complete(found int) bool {
 	short := p.rooted && !p.closed || p.partial > 0 || len(p.stack) > 0
 	switch {
 	case short:
-		p.problem("smi:truncated", fmt.Sprintf("nvidia-smi's output is incomplete: it has %d complete GPUs", found),
-			nil)
+		p.problem(nil, "smi:truncated", "nvidia-smi's output is incomplete: it has %d complete GPUs", found)
 	case found == 0 && !counted:
-		p.problem("smi:no-gpus", "nvidia-smi's document has no GPUs, and does not say that none are attached", nil)
+		p.problem(nil, "smi:no-gpus", "nvidia-smi's document has no GPUs, and does not say that none are attached")
 	case counted && attached > found:
-		p.problem("smi:truncated",
-			fmt.Sprintf("nvidia-smi says that %d GPUs are attached, and lists %d", attached, found), nil)
+		p.problem(nil, "smi:truncated", "nvidia-smi says that %d GPUs are attached, and lists %d", attached, found)
 	case counted && !agreed:
-		p.problem("smi:malformed",
-			fmt.Sprintf("nvidia-smi says that %d GPUs are attached, and lists %d", attached, found), nil)
+		p.problem(nil, "smi:malformed", "nvidia-smi says that %d GPUs are attached, and lists %d", attached, found)
 	}
 	if p.damage > 0 && !short {
-		p.problem("smi:malformed",
-			fmt.Sprintf("nvidia-smi's XML is damaged at byte %d; some readings may be missing", p.damage-1), nil)
+		p.problem(nil, "smi:malformed", "nvidia-smi's XML is damaged at byte %d; some readings may be missing",
+			p.damage-1)
 	}
 	uuids := map[string]bool{}
 	for _, b := range p.elements {
@@ -324,5 +298,5 @@ func (p *parser) warning(line string, gpus []snapshot.GPU) {
 	if strings.Contains(strings.ToLower(line), "inforom is corrupted") {
 		code = "smi:inforom"
 	}
-	p.problem(code, "nvidia-smi says: "+line, gpu)
+	p.problem(gpu, code, "nvidia-smi says: %s", line)
 }

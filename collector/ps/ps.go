@@ -6,7 +6,6 @@ package ps
 
 import (
 	"bytes"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -69,8 +68,8 @@ func Parse(out []byte) ([]Process, []snapshot.Problem) {
 	var problems []snapshot.Problem
 	if len(out) > MaxOutputBytes {
 		out = out[:bytes.LastIndexByte(out[:MaxOutputBytes], '\n')+1]
-		problems = append(problems, snapshot.Problem{Code: "ps:limit",
-			Message: fmt.Sprintf("ps wrote more than %d MiB; the rest is not read", MaxOutputBytes>>20)})
+		problems = append(problems,
+			snapshot.NewProblem("ps:limit", "ps wrote more than %d MiB; the rest is not read", MaxOutputBytes>>20))
 	}
 	list := make([]Process, 0, bytes.Count(out, []byte{'\n'})+1)
 	odd := 0
@@ -85,8 +84,7 @@ func Parse(out []byte) ([]Process, []snapshot.Problem) {
 		}
 	}
 	if odd > 0 {
-		problems = append(problems, snapshot.Problem{Code: "ps:parse",
-			Message: fmt.Sprintf("%d lines of ps cannot be read (is it procps?)", odd)})
+		problems = append(problems, snapshot.NewProblem("ps:parse", "%d lines of ps cannot be read (is it procps?)", odd))
 	}
 	return list, problems
 }

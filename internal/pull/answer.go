@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"gpuboard/collector"
+	"gpuboard/internal/snapshot"
 )
 
 const (
@@ -33,15 +32,13 @@ const kfd = "sys/class/kfd/"
 
 // mayExist matches the files that the collector reads, and directories with a slash behind; a node can print any path.
 // No file has the name of a directory.
-var mayExist = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:etc/(?:os-release|passwd|subuid|nsswitch\.conf)|` +
-		`proc/(?:uptime|loadavg|meminfo|stat|sys/kernel/(?:random/boot_id|osrelease)|self/(?:mountinfo|ns/pid)|` +
-		`[1-9][0-9]{0,6}/(?:stat|status|cgroup|uid_map|loginuid|mountinfo|cmdline|alive|fdinfo/[0-9]{1,7}))|` +
-		`sys/module/amdgpu/version|sys/class/drm/card[0-9]{1,3}/device/(?:uevent|vendor|[a-z]{2,9}_[a-z_]{2,30}|` +
-		`hwmon/hwmon[0-9]{1,3}/(?:pwm1|[a-z]{2,5}[1-3]_[a-z]{3,7}))|` +
-		kfd + `kfd/(?:topology/nodes/[0-9]{1,4}/(?:gpu_id|properties|mem_banks/0/properties)|` +
-		`proc/(?:[1-9][0-9]{0,6}/(?:context_[0-9]{1,7}/)?(?:vram_[0-9]{1,10}|queues/(?:[0-9]{1,7}/gpuid)?)?)?))$`)
-})
+var mayExist = snapshot.Pattern(`^(?:etc/(?:os-release|passwd|subuid|nsswitch\.conf)|` +
+	`proc/(?:uptime|loadavg|meminfo|stat|sys/kernel/(?:random/boot_id|osrelease)|self/(?:mountinfo|ns/pid)|` +
+	`[1-9][0-9]{0,6}/(?:stat|status|cgroup|uid_map|loginuid|mountinfo|cmdline|alive|fdinfo/[0-9]{1,7}))|` +
+	`sys/module/amdgpu/version|sys/class/drm/card[0-9]{1,3}/device/(?:uevent|vendor|[a-z]{2,9}_[a-z_]{2,30}|` +
+	`hwmon/hwmon[0-9]{1,3}/(?:pwm1|[a-z]{2,5}[1-3]_[a-z]{3,7}))|` +
+	kfd + `kfd/(?:topology/nodes/[0-9]{1,4}/(?:gpu_id|properties|mem_banks/0/properties)|` +
+	`proc/(?:[1-9][0-9]{0,6}/(?:context_[0-9]{1,7}/)?(?:vram_[0-9]{1,10}|queues/(?:[0-9]{1,7}/gpuid)?)?)?))$`)
 
 // parse reads the output of the command. Login shells may print something before.
 func parse(out []byte) (*answer, error) {

@@ -81,10 +81,7 @@ func (b *block) samples(to []Sample) (_ []Sample, bad int, err error) {
 		if id.Index < 0 || id.Index > maxIndex {
 			return nil, 0, refuse(BadParse, "a GPU's index is %d", id.Index)
 		}
-		uuid := id.UUID
-		if !Fits("uuid", uuid) {
-			uuid = ""
-		}
+		uuid := Shaped("uuid", id.UUID)
 		for i := range run {
 			run[i].GPUs[g].Index, run[i].GPUs[g].UUID = id.Index, uuid
 		}

@@ -144,8 +144,7 @@ func DecodeBundle(r io.Reader) (*Bundle, error) {
 	snap.Schema, snap.Host, snap.BootID = head.Schema, b.Host, b.BootID
 	found := snap.Validate()
 	if bad > 0 {
-		found = append(found,
-			Problem{Code: BadRange, Message: fmt.Sprintf("%d readings of earlier samples cannot be", bad)})
+		found = append(found, NewProblem(BadRange, "%d readings of earlier samples cannot be", bad))
 	}
 	snap.Errors = append(snap.Errors, found...)
 	b.Snapshot, b.Samples = snap, samples

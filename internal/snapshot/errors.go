@@ -28,6 +28,11 @@ const (
 // unknownCode is for a problem whose code no collector of this version has.
 const unknownCode = "host:unknown-code"
 
+// NewProblem says in words what is wrong. Words of others in them are made safe to print.
+func NewProblem(code, format string, args ...any) Problem {
+	return Problem{Code: code, Message: Text(fmt.Sprintf(format, args...), MaxTextBytes)}
+}
+
 // Says quotes the words of a node, or of a program that is not ours, so that nobody takes
 // them for ours.
 func Says(who, words string) string { return who + " says: " + quote(words) }

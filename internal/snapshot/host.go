@@ -3,10 +3,8 @@ package snapshot
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // ErrHost is wrapped by every error of [ParseHost].
@@ -41,11 +39,10 @@ func ParseHost(s string) (string, error) {
 	return name, nil
 }
 
+const label = `[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?`
+
 // labels matches lower-case labels of at most 63 characters.
-var labels = sync.OnceValue(func() *regexp.Regexp {
-	const label = `[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?`
-	return regexp.MustCompile(`^` + label + `(?:\.` + label + `)*$`)
-})
+var labels = Pattern(`^` + label + `(?:\.` + label + `)*$`)
 
 // Clip cuts a text of elsewhere for a message; see [Text] for what is shown.
 func Clip(s string, n int) string {

@@ -54,10 +54,23 @@ type shape struct {
 
 func looks(most int, pattern string) shape { return shape{most, regexp.MustCompile(pattern)} }
 
+// Shaped is a text of this shape, and "" for any other.
+func Shaped(kind, s string) string {
+	if Fits(kind, s) {
+		return s
+	}
+	return ""
+}
+
 // Fits reports whether a text of a node looks like what it is, by the name of its shape.
 func Fits(kind, s string) bool {
 	looks, known := shapes()[kind]
 	return known && utf8.RuneCountInString(s) <= looks.most && looks.pattern.MatchString(s)
+}
+
+// Pattern is a regular expression that is compiled at its first use: most commands need few of them.
+func Pattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
 // BusID is one spelling of a PCI address: some drivers write the domain in four digits and others in

@@ -60,7 +60,7 @@ func (s *Snapshot) Validate() []Problem {
 		text(&e.Host, MaxNameBytes)
 	}
 	if v.more > 0 {
-		v.found = append(v.found, Problem{Code: BadTooMany, Message: fmt.Sprintf("problems: +%d more", v.more)})
+		v.found = append(v.found, NewProblem(BadTooMany, "problems: +%d more", v.more))
 	}
 	return v.found
 }

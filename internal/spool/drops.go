@@ -78,17 +78,16 @@ func (d *Drops) Hosts() (hosts []string, _ []snapshot.Problem) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, []snapshot.Problem{{Code: badUnreadable, Message: err.Error()}}
+		return nil, []snapshot.Problem{snapshot.NewProblem(badUnreadable, "%v", err)}
 	}
 	defer root.Close()
 	entries, more, err := list(root, maxHosts)
 	if err != nil {
-		return nil, []snapshot.Problem{{Code: badUnreadable, Message: fmt.Sprintf("listing the drops: %v", err)}}
+		return nil, []snapshot.Problem{snapshot.NewProblem(badUnreadable, "listing the drops: %v", err)}
 	}
 	var problems []snapshot.Problem
 	add := func(code, format string, args ...any) {
-		message := snapshot.Text(fmt.Sprintf(format, args...), snapshot.MaxTextBytes)
-		problems = append(problems, snapshot.Problem{Code: code, Message: message})
+		problems = append(problems, snapshot.NewProblem(code, format, args...))
 	}
 	for _, e := range entries {
 		name := e.Name()

@@ -3,7 +3,6 @@ package sshclient
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net"
 	"os"

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -28,7 +27,7 @@ const (
 	lookFiles = 32
 )
 
-var tempName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\.tmp-[A-Za-z0-9._-]{1,120}$`) })
+var tempName = snapshot.Pattern(`^\.tmp-[A-Za-z0-9._-]{1,120}$`)
 
 // session is one connection's access to its host's drop. It handles all four kinds
 // of SFTP requests and denies those that no upload needs.
