@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/sshclient"
 	"gpuboard/publisher"
 )
 
@@ -73,7 +74,7 @@ func TestLostPushIsCounted(t *testing.T) {
 	r := n.tally.begin()
 	failed := 0
 	for code, count := range r.Failed {
-		if code == "" || code == publisher.CodeCancelled {
+		if code == "" || code == sshclient.CodeCancelled {
 			t.Errorf("it failed by %q", code)
 		}
 		failed += count

@@ -18,8 +18,8 @@ import (
 
 // amdState is what is kept of AMD's GPUs between readings.
 type amdState struct {
-	waiting         chan amdsmi.Kernel // a reading of the driver's files that has not finished
-	key             string             // the cards that static and version are of
+	kernel          late[amdsmi.Kernel] // the driver's files
+	key             string              // the cards that static and version are of
 	static, version []byte
 	first           int                      // the index of the first, which is behind NVIDIA's
 	mayOpen         func(device string) bool // by access(2) if nil
@@ -32,24 +32,20 @@ func (c *Collector) amdGPUs(ctx context.Context, s *snapshot.Snapshot) {
 		return
 	}
 	deadline := time.Now().Add(c.opts.SMIBudget)
-	if c.amd.waiting == nil || c.opts.Elsewhere != nil { // what was brought before is gone
-		waiting := make(chan amdsmi.Kernel, 1)
-		sys, proc := os.DirFS(c.opts.Roots.Sys), os.DirFS(c.opts.Roots.Proc)
-		go func() { waiting <- amdsmi.ReadKernel(sys, proc, c.opts.AMDIntegrated) }()
-		c.amd.waiting = waiting
+	if c.opts.Elsewhere != nil {
+		c.amd.kernel.running = nil // what was brought before is gone
 	}
-	var k amdsmi.Kernel
-	timer := time.NewTimer(time.Until(deadline))
-	defer timer.Stop()
-	select {
-	case k = <-c.amd.waiting:
-		c.amd.waiting = nil
-	case <-timer.C:
+	c.amd.kernel.begin(func() amdsmi.Kernel {
+		return amdsmi.ReadKernel(os.DirFS(c.opts.Roots.Sys), os.DirFS(c.opts.Roots.Proc), c.opts.AMDIntegrated)
+	})
+	k, ok := c.amd.kernel.wait(ctx, c.opts.SMIBudget)
+	if ctx.Err() != nil {
+		return
+	}
+	if !ok {
 		s.GPUsComplete = false
 		s.Errors = slices.DeleteFunc(s.Errors, smiMissing)
 		report(s, "amd:timeout", "the files of AMD's driver could not be read within %s: see `dmesg`", c.opts.SMIBudget)
-		return
-	case <-ctx.Done():
 		return
 	}
 	keys := k.Keys(c.opts.AMDIntegrated)

@@ -266,11 +266,12 @@ func TestAMDFilesThatHang(t *testing.T) {
 	if s := collect(t, c); problems(s) != "amd:timeout" || s.GPUs != nil || s.GPUsComplete || s.Node.Load1 == nil {
 		t.Errorf("%s, %+v", problems(s), s.GPUs)
 	}
-	waiting := c.amd.waiting
-	if s := collect(t, c); problems(s) != "amd:timeout" || c.amd.waiting != waiting {
+	running := c.amd.kernel.running
+	if s := collect(t, c); problems(s) != "amd:timeout" || c.amd.kernel.running != running {
 		t.Errorf("again: %s, or another reading was begun", problems(s))
 	}
-	if err := os.WriteFile(file, []byte("0\n"), 0o644); err != nil {
+	err := os.WriteFile(file, []byte("0\n"), 0o644)
+	if err = errors.Join(err, os.Remove(file), os.WriteFile(file, []byte("0\n"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	c.opts.SMIBudget = time.Minute

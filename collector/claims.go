@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gpuboard/collector/containers"
+	"gpuboard/collector/hostinfo"
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/snapshot"
 )
@@ -17,7 +18,7 @@ type evidence struct {
 	procRoot   string
 	accounts   *accounts
 	containers map[string]containers.Container
-	hostMounts []mount // of process 1, once they are needed
+	hostMounts []hostinfo.Mount // of process 1, once they are needed
 }
 
 // apply sets, for each process that ps shows, what it belongs to, and the claims about whose it is. Zombies have a
@@ -88,10 +89,9 @@ func (e *evidence) process(p *snapshot.Process) {
 		return
 	}
 	if e.hostMounts == nil {
-		e.hostMounts = parseMounts(e.read(1, "mountinfo", maxMountBytes))
+		e.hostMounts = e.mounts(1)
 	}
-	mounts := parseMounts(e.read(p.PID, "mountinfo", maxMountBytes))
-	claim(whose.homeOf(p.Container, mounts, e.hostMounts), snapshot.ByHome)
+	claim(whose.homeOf(p.Container, e.mounts(p.PID), e.hostMounts), snapshot.ByHome)
 	claim(whose.ofFolder(container.Folder), snapshot.ByFolder)
 }
 

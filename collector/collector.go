@@ -82,7 +82,7 @@ type Collector struct {
 	wholeTable, noQuick bool
 	mig                 []nvidiasmi.Listed
 	migKey              string
-	waiting             chan hostinfo.Info // a reading of the host that has not finished
+	host                late[hostinfo.Info]
 	xids                kernellog.Log
 	kmsg                *os.File // kept open, so that each record is read once
 	journalAt           time.Time
@@ -124,7 +124,7 @@ func (c *Collector) Collect(ctx context.Context) (*snapshot.Snapshot, error) {
 		Collector:   snapshot.Text(c.opts.Version, snapshot.MaxNameBytes),
 		Errors:      []snapshot.Problem{}, Pulled: c.opts.Pulled,
 	}
-	about := c.startHost()
+	c.startHost()
 	xids := make(chan []kernellog.Event, 1)
 	go func() { xids <- c.kernelLogEvents(ctx, smiStarted) }()
 	c.gpus(ctx, s)
@@ -135,7 +135,7 @@ func (c *Collector) Collect(ctx context.Context) (*snapshot.Snapshot, error) {
 		c.addOwners(ctx, s, smiStarted)
 	}
 	c.nameUnread(s)
-	c.finishHost(ctx, s, about)
+	c.finishHost(ctx, s)
 	ShareNodeMemory(s)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("reading this node: %w", context.Cause(ctx))
@@ -187,34 +187,18 @@ func report(s *snapshot.Snapshot, code, format string, args ...any) {
 	s.Errors = append(s.Errors, snapshot.NewProblem(code, format, args...))
 }
 
-func (c *Collector) startHost() chan hostinfo.Info {
-	if c.waiting != nil {
-		select {
-		case <-c.waiting: // it has finished by now; start a new reading
-		default:
-			return c.waiting
-		}
-	}
-	about := make(chan hostinfo.Info, 1)
-	go func() { about <- hostinfo.Read(c.opts.Roots) }()
-	return about
+func (c *Collector) startHost() {
+	c.host.begin(func() hostinfo.Info { return hostinfo.Read(c.opts.Roots) })
 }
 
-func (c *Collector) finishHost(ctx context.Context, s *snapshot.Snapshot, about chan hostinfo.Info) {
-	timer := time.NewTimer(hostBudget)
-	defer timer.Stop()
-	select {
-	case info := <-about:
-		c.waiting = nil
-		s.BootID, s.Node = info.BootID, info.Node
-		s.Errors = append(s.Errors, info.Problems...)
-	case <-timer.C:
-		c.waiting = about
+func (c *Collector) finishHost(ctx context.Context, s *snapshot.Snapshot) {
+	info, ok := c.host.wait(ctx, hostBudget)
+	if !ok && ctx.Err() == nil {
 		report(s, "host:timeout", "the node's own state could not be read within %s: does one of its disks hang?",
 			hostBudget)
-	case <-ctx.Done():
-		c.waiting = about
 	}
+	s.BootID, s.Node = info.BootID, info.Node
+	s.Errors = append(s.Errors, info.Problems...)
 }
 
 // gpus runs nvidia-smi and adds its output to the snapshot.

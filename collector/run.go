@@ -54,13 +54,11 @@ func execute(ctx context.Context, program string, args, env []string, budget tim
 	// Wait runs in its own goroutine, because for a program in state D it never returns.
 	go func() { done <- cmd.Wait() }()
 
-	timer := time.NewTimer(budget)
-	defer timer.Stop()
 	var r run
 	var err error
 	select {
 	case err = <-done:
-	case <-timer.C:
+	case <-time.After(budget):
 		r.timedOut = true
 		err = end(cmd.Process, done, &r)
 	case <-ctx.Done():
@@ -86,12 +84,10 @@ func execute(ctx context.Context, program string, args, env []string, budget tim
 func end(p *os.Process, done <-chan error, r *run) error {
 	_ = syscall.Kill(-p.Pid, syscall.SIGKILL)
 	_ = p.Kill() // for one that has left its group
-	grace := time.NewTimer(killGrace)
-	defer grace.Stop()
 	select {
 	case err := <-done:
 		return err
-	case <-grace.C:
+	case <-time.After(killGrace):
 		r.hung = p.Pid
 		return nil
 	}

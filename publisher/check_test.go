@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpuboard/internal/sshclient"
 	"gpuboard/internal/testenv/sshtest"
 	"gpuboard/publisher"
 )
@@ -21,7 +22,7 @@ func TestCheckAccess(t *testing.T) {
 	o.Identity = []string{filepath.Join(t.TempDir(), "stranger")}
 	sshtest.WriteKey(t, o.Identity[0], "ed25519", "")
 	err := publisher.CheckAccess(t.Context(), o, func() { connected++ })
-	if publisher.Code(err) != publisher.CodeAuth || connected != 1 {
+	if publisher.Code(err) != sshclient.CodeAuth || connected != 1 {
 		t.Errorf("with a key that is refused: %v, connected %d times", err, connected)
 	}
 }

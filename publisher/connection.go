@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/pkg/sftp"
-	"golang.org/x/crypto/ssh"
 
 	"gpuboard/internal/shell"
 	"gpuboard/internal/sshclient"
@@ -57,7 +56,7 @@ func (p *Publisher) dial(ctx context.Context) (_ *connection, err error) {
 	}()
 	dialCtx, cancel := context.WithDeadline(ctx, conn.Until)
 	defer cancel()
-	c.sftp, err = openSFTP(dialCtx, conn.Client())
+	c.sftp, err = sshclient.Await(dialCtx, func() (*sftp.Client, error) { return sftp.NewClient(conn.Client()) })
 	if err != nil {
 		doing := "opening an SFTP session on " + p.opts.Target.Host
 		if conn.Broke() {
@@ -70,27 +69,6 @@ func (p *Publisher) dial(ctx context.Context) (_ *connection, err error) {
 		return nil, err
 	}
 	return c, nil
-}
-
-// openSFTP opens an SFTP session, and gives up when ctx ends. A deadline of the connection is not enough: if the
-// server ends the connection just after the login, golang.org/x/crypto/ssh may register the new channel after it has
-// closed all others, and then nothing ends the wait for it.
-func openSFTP(ctx context.Context, client *ssh.Client) (*sftp.Client, error) {
-	type result struct {
-		client *sftp.Client
-		err    error
-	}
-	opened := make(chan result, 1)
-	go func() {
-		c, err := sftp.NewClient(client)
-		opened <- result{c, err}
-	}()
-	select {
-	case r := <-opened:
-		return r.client, r.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 // extensions refuses a server that cannot replace a file atomically: between

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"gpuboard/internal/sshclient"
 	"gpuboard/internal/testenv/sshtest"
 	"gpuboard/publisher"
 	"gpuboard/publisher/dropbox"
@@ -38,7 +39,7 @@ func TestCutWhileTheChannelOpens(t *testing.T) {
 		},
 		"prohibited":       {reject(ssh.Prohibited), publisher.CodeNoSFTP, false, "sshd's log"},
 		"no such kind":     {reject(ssh.UnknownChannelType), publisher.CodeNoSFTP, false, "sshd's log"},
-		"shortage":         {reject(ssh.ResourceShortage), publisher.CodeBusy, true, "MaxSessions"},
+		"shortage":         {reject(ssh.ResourceShortage), sshclient.CodeBusy, true, "MaxSessions"},
 		"as sshd at limit": {reject(ssh.ConnectionFailed), publisher.CodeNoSFTP, true, "MaxSessions"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +65,7 @@ func TestReceiveSaysWhyItRefuses(t *testing.T) {
 	for range dropbox.DefaultLimits().PerHost {
 		publish(t, open(t, kept), newMemorySpool(publisher.LatestName))
 	}
-	e := refused(t, open(t, o), newMemorySpool(publisher.LatestName), publisher.CodeBusy)
+	e := refused(t, open(t, o), newMemorySpool(publisher.LatestName), sshclient.CodeBusy)
 	if !strings.Contains(e.Error(), "too many connections of this host") {
 		t.Errorf("after the login: %v", e)
 	}
@@ -83,7 +84,7 @@ func TestReceiveSaysWhyItRefuses(t *testing.T) {
 			t.Error("published beside all the logins that an address may have")
 		}
 		return slices.ContainsFunc(said, func(s string) bool {
-			return strings.HasPrefix(s, publisher.CodeBusy) &&
+			return strings.HasPrefix(s, sshclient.CodeBusy) &&
 				strings.Contains(s, "too many logins at once from this address")
 		})
 	})
@@ -181,8 +182,8 @@ func TestFailingIsToldOfAttemptsThatAreMadeAgain(t *testing.T) {
 	p.Close()
 	s.Stop()
 	o.Budget = 2 * time.Second // a login before took longer on a busy machine
-	refused(t, open(t, o), newMemorySpool(publisher.LatestName), publisher.CodeRefused)
-	if len(told) == 0 || told[0] != publisher.CodeRefused {
+	refused(t, open(t, o), newMemorySpool(publisher.LatestName), sshclient.CodeRefused)
+	if len(told) == 0 || told[0] != sshclient.CodeRefused {
 		t.Errorf("of a server that is away: %v", told)
 	}
 }

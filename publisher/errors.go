@@ -20,18 +20,10 @@ import (
 const (
 	CodeTarget        = "publish:target"            // the target cannot be understood
 	CodeSpool         = "publish:spool"             // the spool could not be read or marked
-	CodeCancelled     = sshclient.CodeCancelled     // the caller gave up
 	CodeLocal         = "local:write"               // the local drop could not be written
 	CodeLocalDir      = "local:directory"           // the local drop directory is not usable
-	CodeConfig        = sshclient.CodeConfig        // ssh_config says something we cannot do
-	CodeRefused       = sshclient.CodeRefused       // nothing listens there
-	CodeTimeout       = sshclient.CodeTimeout       // no answer within the budget
 	CodeLost          = sshclient.CodeLost          // the connection broke
-	CodeBusy          = sshclient.CodeBusy          // the server has too many logins under way
-	CodeAuth          = sshclient.CodeAuth          // the server takes none of our keys
 	CodeKeyUnreadable = sshclient.CodeKeyUnreadable // the key file is missing or no key
-	CodeHostUnknown   = sshclient.CodeHostUnknown   // known_hosts has no key for the server
-	CodeKnownHosts    = sshclient.CodeKnownHosts    // known_hosts cannot be read
 	CodeNoSFTP        = sshclient.CodeNoSFTP        // logged in, but no SFTP session
 	CodeRemoteDenied  = "remote:permission"         // the server denies a request we need
 	CodeRemoteFailure = "remote:failure"            // the server says only "failure"

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/sshclient"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
 	"gpuboard/publisher"
@@ -139,7 +140,7 @@ func TestServerThatStopsAnswering(t *testing.T) {
 		publish(t, p, src)
 		s.Freeze(append(s.Sessions(), s.PID())...)
 		src.set(publisher.LatestName, []byte("second"))
-		within(t, p, src, publisher.CodeTimeout)
+		within(t, p, src, sshclient.CodeTimeout)
 		if src.files[publisher.LatestName] == nil {
 			t.Error("an undelivered file was marked as delivered")
 		}
@@ -149,14 +150,14 @@ func TestServerThatStopsAnswering(t *testing.T) {
 		s.Freeze(s.PID())
 		o := toServer(t, s, s.Port)
 		o.Budget = testBudget
-		within(t, open(t, o), newMemorySpool(publisher.LatestName), publisher.CodeTimeout)
+		within(t, open(t, o), newMemorySpool(publisher.LatestName), sshclient.CodeTimeout)
 
 		// Waiting for the banner has its own limit, which leaves time to try again.
 		o.Budget = 4 * time.Second
 		o.ResolveConfig = sshConfig(t,
 			writeFile(t, filepath.Join(t.TempDir(), "config"), "Host *\n ConnectTimeout 1\n"))
 		p := open(t, o)
-		refused(t, p, newMemorySpool(publisher.LatestName), publisher.CodeTimeout)
+		refused(t, p, newMemorySpool(publisher.LatestName), sshclient.CodeTimeout)
 		if r, _ := p.Publish(t.Context(), newMemorySpool(publisher.LatestName)); r.Attempts < 2 {
 			t.Errorf("%d attempts", r.Attempts)
 		}
@@ -170,7 +171,7 @@ func TestLostPackets(t *testing.T) {
 		proxy.BlackHole()
 		o := toServer(t, s, proxy.Port)
 		o.Budget = testBudget
-		within(t, open(t, o), newMemorySpool(publisher.LatestName), publisher.CodeTimeout)
+		within(t, open(t, o), newMemorySpool(publisher.LatestName), sshclient.CodeTimeout)
 	})
 	t.Run("established", func(t *testing.T) {
 		s := sshtest.Start(t, sshtest.Options{})
@@ -182,7 +183,7 @@ func TestLostPackets(t *testing.T) {
 		publish(t, p, src)
 		proxy.BlackHole()
 		src.set(publisher.LatestName, []byte("second"))
-		within(t, p, src, publisher.CodeTimeout)
+		within(t, p, src, sshclient.CodeTimeout)
 	})
 	t.Run("heals within the budget", func(t *testing.T) {
 		s := sshtest.Start(t, sshtest.Options{})
@@ -219,7 +220,7 @@ func TestSlowConnectionTimesOut(t *testing.T) {
 	proxy.SetTrickle(50 * time.Millisecond)
 	o := toServer(t, s, proxy.Port)
 	o.Budget = testBudget
-	within(t, open(t, o), newMemorySpool(publisher.LatestName), publisher.CodeTimeout)
+	within(t, open(t, o), newMemorySpool(publisher.LatestName), sshclient.CodeTimeout)
 }
 
 func TestCancelledAndRefusedConnections(t *testing.T) {
@@ -229,13 +230,13 @@ func TestCancelledAndRefusedConnections(t *testing.T) {
 	p := open(t, toServer(t, s, proxy.Port))
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(50*time.Millisecond, cancel)
-	if _, err := p.Publish(ctx, newMemorySpool(publisher.LatestName)); publisher.Code(err) != publisher.CodeCancelled {
+	if _, err := p.Publish(ctx, newMemorySpool(publisher.LatestName)); publisher.Code(err) != sshclient.CodeCancelled {
 		t.Errorf("cancelled: got %v", err)
 	}
 	s.Stop()
 	o := toServer(t, s, s.Port)
 	o.Budget = testBudget
-	if e := refused(t, open(t, o), newMemorySpool(publisher.LatestName), publisher.CodeRefused); !e.Temporary() ||
+	if e := refused(t, open(t, o), newMemorySpool(publisher.LatestName), sshclient.CodeRefused); !e.Temporary() ||
 		!strings.Contains(e.Hint(), "-P ") {
 		t.Errorf("temporary %v, hint %q", e.Temporary(), e.Hint())
 	}
@@ -285,8 +286,8 @@ func TestLineCutAtEveryPlace(t *testing.T) {
 }
 
 func TestErrorsWrap(t *testing.T) {
-	e := &publisher.Error{Code: publisher.CodeAuth, Advice: "h", Err: errors.New("inner")}
-	if !errors.Is(e, e.Err) || e.Error() != "inner" || publisher.Code(fmt.Errorf("outer: %w", e)) != publisher.CodeAuth ||
+	e := &publisher.Error{Code: sshclient.CodeAuth, Advice: "h", Err: errors.New("inner")}
+	if !errors.Is(e, e.Err) || e.Error() != "inner" || publisher.Code(fmt.Errorf("outer: %w", e)) != sshclient.CodeAuth ||
 		publisher.Code(e.Err) != "" {
 		t.Errorf("%v", e)
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/sshclient"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/publisher"
 )
@@ -96,7 +97,7 @@ func TestClosedPublisher(t *testing.T) {
 	if err := errors.Join(p.Close(), p.Close()); err != nil {
 		t.Error(err)
 	}
-	refused(t, p, newMemorySpool(publisher.LatestName), publisher.CodeCancelled)
+	refused(t, p, newMemorySpool(publisher.LatestName), sshclient.CodeCancelled)
 }
 
 func TestOnePushIsBounded(t *testing.T) {
@@ -109,7 +110,7 @@ func TestOnePushIsBounded(t *testing.T) {
 		t.Errorf("without a bound, %d of %d files are sent", len(r.Delivered), publisher.DefaultBacklog+2)
 	}
 	o.Budget = time.Nanosecond
-	refused(t, open(t, o), newMemorySpool(publisher.LatestName), publisher.CodeTimeout)
+	refused(t, open(t, o), newMemorySpool(publisher.LatestName), sshclient.CodeTimeout)
 }
 
 // A full or read-only disk may recover, so the next push is tried as usual.

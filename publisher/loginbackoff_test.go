@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/sshclient"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
 	"gpuboard/publisher"
@@ -80,8 +81,8 @@ func TestARefusedLoginIsRetriedLessOften(t *testing.T) {
 		spoil       func(o *publisher.Options)
 		connections int64 // in an hour of pushes every 20 s
 	}{
-		{"a key that is refused", publisher.CodeAuth, func(o *publisher.Options) { o.Identity = []string{stranger} }, 15},
-		{"a server that is unknown", publisher.CodeHostUnknown, func(o *publisher.Options) {
+		{"a key that is refused", sshclient.CodeAuth, func(o *publisher.Options) { o.Identity = []string{stranger} }, 15},
+		{"a server that is unknown", sshclient.CodeHostUnknown, func(o *publisher.Options) {
 			o.KnownHosts = []string{writeFile(t, filepath.Join(t.TempDir(), "known"), "")}
 		}, 15},
 		{"a key that others may read", "ssh:key-mode", func(o *publisher.Options) { o.Identity = []string{open644} }, 0},
@@ -109,7 +110,7 @@ func TestARefusedLoginIsRetriedLessOften(t *testing.T) {
 		now := time.Now()
 		p := open(t, o.WithClock(func() time.Time { return now }))
 		src := newMemorySpool(publisher.LatestName)
-		refused(t, p, src, publisher.CodeAuth)
+		refused(t, p, src, sshclient.CodeAuth)
 		public, err := os.ReadFile(stranger + ".pub")
 		if err != nil {
 			t.Fatal(err)
@@ -120,7 +121,7 @@ func TestARefusedLoginIsRetriedLessOften(t *testing.T) {
 		}
 		fmt.Fprintf(f, "%s", public)
 		f.Close()
-		refused(t, p, src, publisher.CodeAuth) // not yet
+		refused(t, p, src, sshclient.CodeAuth) // not yet
 		now = now.Add(30 * time.Second)
 		publish(t, p, src)
 	})
@@ -130,8 +131,8 @@ func TestARefusedLoginIsRetriedLessOften(t *testing.T) {
 func TestGreetingOfSSHDGivesTheCode(t *testing.T) {
 	for said, want := range map[string]string{
 		"Not allowed at this time\r\n":                  "ssh:penalty",
-		"Exceeded MaxStartups\r\n":                      publisher.CodeBusy,
-		"gpuboard receive: too many logins at once\r\n": publisher.CodeBusy,
+		"Exceeded MaxStartups\r\n":                      sshclient.CodeBusy,
+		"gpuboard receive: too many logins at once\r\n": sshclient.CodeBusy,
 		"Welcome to the machine\r\n":                    publisher.CodeLost,
 		"":                                              publisher.CodeLost,
 	} {
@@ -157,7 +158,7 @@ func TestGreetingOfSSHDGivesTheCode(t *testing.T) {
 			Scheme: "sftp", User: "x", Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port,
 		}, Identity: []string{key}, Budget: 300 * time.Millisecond}
 		_, err = open(t, o).Publish(t.Context(), newMemorySpool(publisher.LatestName))
-		for publisher.Code(err) == publisher.CodeTimeout && o.Budget < need.Patience { // too little for a busy machine
+		for publisher.Code(err) == sshclient.CodeTimeout && o.Budget < need.Patience { // too little for a busy machine
 			o.Budget *= 2
 			_, err = open(t, o).Publish(t.Context(), newMemorySpool(publisher.LatestName))
 		}
@@ -208,7 +209,7 @@ func TestPunishedAddress(t *testing.T) {
 				p := open(t, o)
 				together.Go(func() { // before the first of them is punished
 					_, err := p.Publish(t.Context(), newMemorySpool(publisher.LatestName))
-					if publisher.Code(err) != publisher.CodeAuth {
+					if publisher.Code(err) != sshclient.CodeAuth {
 						t.Errorf("an offender: %v (%s)", err, publisher.Code(err))
 					}
 				})
@@ -224,7 +225,7 @@ func TestPunishedAddress(t *testing.T) {
 			again := func() {
 				for _, p := range offenders {
 					r, err := p.Publish(t.Context(), newMemorySpool(publisher.LatestName))
-					if publisher.Code(err) != publisher.CodeAuth || r.Attempts != 0 {
+					if publisher.Code(err) != sshclient.CodeAuth || r.Attempts != 0 {
 						t.Errorf("a refused key is shown again: %+v, %v", r, err)
 					}
 				}

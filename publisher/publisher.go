@@ -171,7 +171,7 @@ func (p *Publisher) Publish(ctx context.Context, src Source) (Report, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.life.Err() != nil {
-		return r, &Error{Code: CodeCancelled, Err: errors.New("publishing: the publisher is closed")}
+		return r, &Error{Code: sshclient.CodeCancelled, Err: errors.New("publishing: the publisher is closed")}
 	}
 	files, err := src.Pending(p.target)
 	if err != nil {
@@ -320,7 +320,7 @@ type queue struct {
 func (q *queue) drain(ctx context.Context, put func(name string, data []byte) error) error {
 	for ; len(q.files) > 0; q.files = q.files[1:] {
 		if ctx.Err() != nil {
-			return &Error{Code: CodeTimeout,
+			return &Error{Code: sshclient.CodeTimeout,
 				Err: fmt.Errorf("%d files left when the time was spent: %w", len(q.files), context.Cause(ctx))}
 		}
 		name := q.files[0]

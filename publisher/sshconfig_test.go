@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpuboard/internal/sshclient"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
 	"gpuboard/publisher"
@@ -83,7 +84,7 @@ func TestAgent(t *testing.T) {
 		o := toServer(t, s, s.Port)
 		o.Identity = []string{filepath.Join(t.TempDir(), "other")}
 		sshtest.WriteKey(t, o.Identity[0], "ed25519", "")
-		refused(t, open(t, o), newMemorySpool(publisher.LatestName), publisher.CodeAuth)
+		refused(t, open(t, o), newMemorySpool(publisher.LatestName), sshclient.CodeAuth)
 	})
 	t.Run("stale socket", func(t *testing.T) {
 		t.Setenv("SSH_AUTH_SOCK", filepath.Join(dir, "gone"))
@@ -115,12 +116,12 @@ func TestProxyJump(t *testing.T) {
 	eventually(t, "no goroutine is left", func() bool { return connectionGoroutines() == 0 })
 
 	// Each hop's key is checked.
-	e := refused(t, open(t, options(t, alias, alias)), newMemorySpool(publisher.LatestName), publisher.CodeHostUnknown)
+	e := refused(t, open(t, options(t, alias, alias)), newMemorySpool(publisher.LatestName), sshclient.CodeHostUnknown)
 	if !strings.Contains(e.Error(), jump.Addr) {
 		t.Errorf("the message does not name the jump host: %v", e)
 	}
 	e = refused(t, open(t, options(t, jump.KnownHosts, jump.KnownHosts)), newMemorySpool(publisher.LatestName),
-		publisher.CodeHostUnknown)
+		sshclient.CodeHostUnknown)
 	if !strings.Contains(e.Error(), last.Addr) || !strings.Contains(e.Hint(), "the-last") {
 		t.Errorf("message %v, hint %s", e, e.Hint())
 	}
@@ -129,10 +130,10 @@ func TestProxyJump(t *testing.T) {
 	resume := last.Freeze(last.PID())
 	o := options(t, alias, jump.KnownHosts)
 	o.Budget = testBudget
-	within(t, open(t, o), newMemorySpool(publisher.LatestName), publisher.CodeTimeout)
+	within(t, open(t, o), newMemorySpool(publisher.LatestName), sshclient.CodeTimeout)
 	resume()
 	last.Stop()
-	if e := refused(t, open(t, o), newMemorySpool(publisher.LatestName), publisher.CodeRefused); !e.Temporary() {
+	if e := refused(t, open(t, o), newMemorySpool(publisher.LatestName), sshclient.CodeRefused); !e.Temporary() {
 		t.Errorf("a server that is away behind a jump host counts as a fault of the settings: %v", e)
 	}
 }

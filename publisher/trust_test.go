@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpuboard/internal/sshclient"
 	"gpuboard/internal/testenv/sshtest"
 	"gpuboard/publisher"
 
@@ -46,20 +47,20 @@ func TestHostKeys(t *testing.T) {
 		"in the second file":  {files: []string{"other " + stranger, address + " " + right["ed25519"]}},
 		"one file is missing": {files: []string{"-", address + " " + right["ed25519"]}},
 		"garbage beside": {files: []string{address + " " + right["ed25519"] + "\ngarbage\n"},
-			code: publisher.CodeKnownHosts, hint: []string{"remove that line", "--known-hosts"}},
-		"unknown": {files: []string{"other " + stranger}, code: publisher.CodeHostUnknown,
+			code: sshclient.CodeKnownHosts, hint: []string{"remove that line", "--known-hosts"}},
+		"unknown": {files: []string{"other " + stranger}, code: sshclient.CodeHostUnknown,
 			hint: []string{"ssh-keyscan -p ", " >> ", "SHA256:"}},
-		"unknown, other port": {files: []string{s.Host + " " + right["ed25519"]}, code: publisher.CodeHostUnknown,
+		"unknown, other port": {files: []string{s.Host + " " + right["ed25519"]}, code: sshclient.CodeHostUnknown,
 			hint: []string{"ssh-keyscan"}},
-		"no file": {files: []string{"-"}, code: publisher.CodeHostUnknown,
+		"no file": {files: []string{"-"}, code: sshclient.CodeHostUnknown,
 			hint: []string{"ssh-keyscan", "SHA256:"}},
-		"empty file": {files: []string{""}, code: publisher.CodeHostUnknown, hint: []string{"ssh-keyscan"}},
+		"empty file": {files: []string{""}, code: sshclient.CodeHostUnknown, hint: []string{"ssh-keyscan"}},
 		"changed": {files: []string{address + " " + stranger}, code: "ssh:hostkey-changed",
 			hint: []string{"ssh-keygen -f ", "-R '[127.0.0.1]", "SHA256:"}},
 		"revoked": {files: []string{address + " " + right["ed25519"] + "\n@revoked * " +
 			right["ed25519"]}, code: "ssh:hostkey-revoked"},
 		"authority, no certificate": {files: []string{"@cert-authority " + address + " " + stranger},
-			code: publisher.CodeHostUnknown},
+			code: sshclient.CodeHostUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := toServer(t, s, s.Port)
@@ -99,7 +100,7 @@ func TestHostKeyOfKnownKindOnly(t *testing.T) {
 	other := sshtest.WriteKey(t, filepath.Join(t.TempDir(), "x"), "ed25519", "")
 	o.KnownHosts = []string{writeFile(t, filepath.Join(t.TempDir(), "known"),
 		fmt.Sprintf("[%s]:%d %s", s.Host, s.Port, ssh.MarshalAuthorizedKey(other)))}
-	e := refused(t, open(t, o), newMemorySpool(publisher.LatestName), publisher.CodeHostUnknown)
+	e := refused(t, open(t, o), newMemorySpool(publisher.LatestName), sshclient.CodeHostUnknown)
 	if !strings.Contains(e.Hint(), "ssh-keyscan") {
 		t.Errorf("hint %q", e.Hint())
 	}
@@ -133,7 +134,7 @@ func TestKeys(t *testing.T) {
 		code     string
 		text     string
 	}{
-		"a key the server does not know": {[]string{stranger}, publisher.CodeAuth, ""},
+		"a key the server does not know": {[]string{stranger}, sshclient.CodeAuth, ""},
 		"passphrase and no agent":        {[]string{locked}, "ssh:key-passphrase", locked},
 		"readable by others":             {[]string{loose}, "ssh:key-mode", loose},
 		"readable by the group":          {[]string{group}, "ssh:key-mode", group},
@@ -177,7 +178,7 @@ func TestHostCertificate(t *testing.T) {
 	certificate := filepath.Join(dir, "host-cert.pub")
 	for name, c := range map[string]struct{ principal, code string }{
 		"for this host": {"127.0.0.1", ""},
-		"for another":   {"elsewhere.example", publisher.CodeHostUnknown},
+		"for another":   {"elsewhere.example", sshclient.CodeHostUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// sshd wants the certificate at its start, and the key exists only after it.

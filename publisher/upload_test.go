@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/sshclient"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/publisher"
 
@@ -241,7 +242,7 @@ func TestNothingIsReadAfterTheEndOfAPush(t *testing.T) {
 	src := newMemorySpool(publisher.LatestName)
 	src.unreadable = map[string]error{publisher.LatestName: os.ErrPermission}
 	o, _ := localOptions(t)
-	if r, err := open(t, o).Publish(ctx, src); publisher.Code(err) != publisher.CodeTimeout || r.Waiting != 1 {
+	if r, err := open(t, o).Publish(ctx, src); publisher.Code(err) != sshclient.CodeTimeout || r.Waiting != 1 {
 		t.Errorf("%v, %+v", err, r)
 	}
 }
@@ -267,8 +268,8 @@ func lostPush(t *testing.T, s *pipeServer, o publisher.Options, request string) 
 	return func() string {
 		t.Helper()
 		cancel()
-		if err := <-ended; publisher.Code(err) != publisher.CodeCancelled {
-			t.Errorf("%s: %v, want %s", request, err, publisher.CodeCancelled)
+		if err := <-ended; publisher.Code(err) != sshclient.CodeCancelled {
+			t.Errorf("%s: %v, want %s", request, err, sshclient.CodeCancelled)
 		}
 		var left []string
 		for name := range content(t, o.StateDir) {

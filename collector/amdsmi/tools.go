@@ -2,11 +2,11 @@ package amdsmi
 
 import (
 	"math"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
 
+	"gpuboard/collector/ps"
 	"gpuboard/internal/snapshot"
 )
 
@@ -112,15 +112,7 @@ func claims(list []claim, pid, name, memory string) []claim {
 	if _, err := strconv.ParseUint(memory, 10, 64); err == nil {
 		memory += " B"
 	}
-	return append(list, claim{pid: n, name: program(name), memory: fields{"": memory}.number(0, maxMemory, false, "")})
-}
-
-func program(name string) string {
-	name, _, _ = strings.Cut(strings.TrimSpace(name), " ")
-	if name == "" || name == "N/A" {
-		return ""
-	}
-	return snapshot.Text(path.Base(name), snapshot.MaxProgramBytes)
+	return append(list, claim{pid: n, name: ps.BaseName(name), memory: fields{"": memory}.number(0, maxMemory, false, "")})
 }
 
 // uuid returns what ROCR_VISIBLE_DEVICES takes: GPU- and the 16 hexadecimal digits of the chip's unique id.

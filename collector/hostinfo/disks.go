@@ -11,12 +11,26 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// A mount is one line of /proc/self/mountinfo.
-type mount struct {
-	device string // major:minor
-	point  string
-	kind   string
-	source string
+// A Mount is a line of /proc/PID/mountinfo: Root is the directory of the file system that is seen at Point.
+type Mount struct {
+	Device       string // major:minor
+	Root, Point  string
+	Kind, Source string
+	Writable     bool
+}
+
+// Mounts reads mountinfo: "36 35 98:0 /sub /mnt rw,noatime shared:1 - ext4 /dev/sda1 rw".
+func Mounts(text string) (list []Mount) {
+	writable := func(options string) bool { return slices.Contains(strings.Split(options, ","), "rw") }
+	for line := range strings.Lines(text) {
+		before, after, ok := strings.Cut(strings.TrimRight(line, "\n"), " - ")
+		left, right := strings.Fields(before), strings.Fields(after)
+		if ok && len(left) >= 6 && len(right) >= 3 {
+			list = append(list, Mount{Device: left[2], Root: octal(left[3]), Point: octal(left[4]), Kind: right[0],
+				Source: octal(right[1]), Writable: writable(left[5]) && writable(right[2])})
+		}
+	}
+	return list
 }
 
 // local reports whether a file system is on a local disk. statfs of any other may block
@@ -30,32 +44,24 @@ func local(kind string) bool {
 	return false
 }
 
-// parseMounts reads mountinfo: "36 35 98:0 /sub /mnt rw,noatime shared:1 - ext4 /dev/sda1 rw".
-// It keeps one mount per device, the one with the shortest path: the others are bind
+// localMounts keeps one mount per device, the one with the shortest path: the others are bind
 // mounts, overlays of containers and subvolumes.
-func parseMounts(b []byte) []mount {
-	var list []mount
-	for line := range strings.Lines(string(b)) {
-		before, after, ok := strings.Cut(strings.TrimRight(line, "\n"), " - ")
-		left, right := strings.Fields(before), strings.Fields(after)
-		if !ok || len(left) < 6 || len(right) < 2 {
+func localMounts(all []Mount) (list []Mount) {
+	for _, m := range all {
+		if !local(m.Kind) || hidden(m.Point) {
 			continue
 		}
-		m := mount{device: left[2], point: octal(left[4]), kind: right[0], source: octal(right[1])}
-		if !local(m.kind) || hidden(m.point) {
-			continue
-		}
-		same := func(other mount) bool {
-			return other.device == m.device || other.source == m.source && strings.HasPrefix(m.source, "/dev/")
+		same := func(other Mount) bool {
+			return other.Device == m.Device || other.Source == m.Source && strings.HasPrefix(m.Source, "/dev/")
 		}
 		switch i := slices.IndexFunc(list, same); {
 		case i < 0:
 			list = append(list, m)
-		case len(m.point) < len(list[i].point):
+		case len(m.Point) < len(list[i].Point):
 			list[i] = m
 		}
 	}
-	slices.SortStableFunc(list, func(a, b mount) int { return strings.Compare(a.point, b.point) })
+	slices.SortStableFunc(list, func(a, b Mount) int { return strings.Compare(a.Point, b.Point) })
 	return list
 }
 
@@ -72,14 +78,14 @@ func octal(s string) string {
 	return strings.NewReplacer(`\011`, "\t", `\012`, "\n", `\040`, " ", `\043`, "#", `\134`, `\`).Replace(s)
 }
 
-func (r *reader) disks(mounts []mount) {
+func (r *reader) disks(mounts []Mount) {
 	more, failed, first := 0, 0, ""
 	for _, m := range mounts {
 		if len(r.info.Node.Disks) >= snapshot.MaxDisks {
 			more++
 			continue
 		}
-		total, used, err := r.roots.Usage(m.point)
+		total, used, err := r.roots.Usage(m.Point)
 		if err != nil {
 			if failed++; failed == 1 {
 				first = err.Error()
@@ -88,7 +94,7 @@ func (r *reader) disks(mounts []mount) {
 		}
 		if total > 0 {
 			r.info.Node.Disks = append(r.info.Node.Disks, snapshot.Disk{
-				Mount: snapshot.Text(path.Clean(m.point), snapshot.MaxNameBytes), Total: total, Used: used})
+				Mount: snapshot.Text(path.Clean(m.Point), snapshot.MaxNameBytes), Total: total, Used: used})
 		}
 	}
 	if failed > 0 {

@@ -74,7 +74,7 @@ func Read(roots Roots) Info {
 	r.read("operating system", filepath.Join(roots.Etc, "os-release"),
 		func(b []byte) bool { n.OS = parseOSRelease(b); return true })
 	r.file("disks", "self/mountinfo", func(b []byte) bool {
-		r.disks(parseMounts(b))
+		r.disks(localMounts(Mounts(string(b))))
 		return true
 	})
 	r.interfaces()

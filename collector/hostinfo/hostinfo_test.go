@@ -149,7 +149,7 @@ func TestDisksAreBoundedAndFailingOnesSaid(t *testing.T) {
 		}
 		return 1, 0, nil
 	}}}
-	r.disks(parseMounts([]byte(b.String())))
+	r.disks(localMounts(Mounts(b.String())))
 	if len(r.info.Node.Disks) != snapshot.MaxDisks || len(r.info.Problems) != 2 {
 		t.Errorf("%d disks, %v", len(r.info.Node.Disks), r.info.Problems)
 	}
@@ -178,8 +178,8 @@ func FuzzParsers(f *testing.F) {
 	f.Add([]byte(mounts))
 	f.Add([]byte("MemTotal: 10 kB\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, m := range parseMounts(b) {
-			if !local(m.kind) {
+		for _, m := range localMounts(Mounts(string(b))) {
+			if !local(m.Kind) {
 				t.Fatalf("%+v", m)
 			}
 		}

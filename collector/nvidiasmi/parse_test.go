@@ -367,19 +367,6 @@ func TestProcessesThatCannotBeListedAreNotNone(t *testing.T) {
 	}
 }
 
-func TestBaseName(t *testing.T) {
-	for in, want := range map[string]string{
-		"/opt/conda/bin/python": "python", "python3 train.py --token=X": "python3", "": "", "[Insufficient Permissions]": "", "N/A": "",
-		`C:\Program Files\Blender\blender.exe`: "blender.exe", `C:\x y`: "", "sglang::scheduler": "sglang::scheduler", "--token=X": "", "KEY=X": "",
-		"/usr/lib/xorg/Xorg": "Xorg", "ray::train(KEY)": "ray::train", "token:KEY trainer": "token", "KEY=/x/y": "", `\\x\KEY\y.exe`: "y.exe",
-		"nginx: worker": "nginx",
-	} {
-		if got := BaseName(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
-	}
-}
-
 func TestExplain(t *testing.T) {
 	for exit, code := range map[int]string{
 		2: "smi:usage", 3: "smi:unsupported", 4: "smi:permission", 6: "smi:no-devices", 8: "smi:power-cable", 9: "smi:driver-not-loaded",

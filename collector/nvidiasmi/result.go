@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gpuboard/collector/ps"
 	"gpuboard/internal/snapshot"
 )
 
@@ -145,7 +146,7 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *gpuElement) (hasList 
 		entry := snapshot.Process{
 			GPU: g.Index, GPUUUID: g.UUID, PID: pid,
 			Type:    cmp.Or(snapshot.ProcessType(snapshot.Shaped("process type", proc["type"])), snapshot.UnknownType),
-			Program: snapshot.Text(BaseName(proc["process_name"]), snapshot.MaxProgramBytes),
+			Program: ps.BaseName(proc["process_name"]),
 			UsedMemory: reading[int64](p, g.Index, "processes/process_info/used_memory", proc["used_memory"], 0,
 				maxMemory),
 			GPUInstanceID:     instance(proc["gpu_instance_id"]),

@@ -5,8 +5,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-
-	"gpuboard/collector/ps"
 )
 
 // valueKind says what the text of a leaf is.
@@ -95,24 +93,4 @@ func mebibytes(v float64, unit string) (float64, bool) {
 		return v * (1 << 20), true
 	}
 	return 0, false
-}
-
-// BaseName returns the base name of the program in a process_name, which is the path of
-// the program with some drivers and the whole command line with others. Only the first
-// word is used, because arguments may be secret. A name that contains XML is refused.
-func BaseName(s string) string {
-	s = strings.TrimSpace(s)
-	if strings.HasPrefix(s, "[") || strings.EqualFold(s, "N/A") || strings.EqualFold(s, "Insufficient Permissions") {
-		return ""
-	}
-	if len(s) > 2 && s[1] == ':' && (s[2] == '\\' || s[2] == '/') {
-		// Windows: a path with blanks ends in .exe; otherwise its end is not known.
-		end := strings.Index(strings.ToLower(s), ".exe")
-		if end < 0 {
-			return ""
-		}
-		s = s[:end+len(".exe")]
-		return s[strings.LastIndexAny(s, `\/`)+1:]
-	}
-	return ps.FirstWord(s)
 }

@@ -51,7 +51,7 @@ func title(line string) string {
 		line = line[2:]
 	}
 	word := line[:wordEnd(line)]
-	name := FirstWord(line)
+	name := firstWord(line)
 	// A blank may be part of a directory name, and then the word is not the program.
 	if strings.ContainsAny(word, `/\`) && strings.ContainsAny(line[len(word):], `/\`) {
 		if _, ok := interpreter(name); !ok {
@@ -61,14 +61,34 @@ func title(line string) string {
 	return name
 }
 
-// FirstWord returns the base name of the first word of a title, "" for a setting in place
+// firstWord returns the base name of the first word of a title, "" for a setting in place
 // of a name, and for what is no file name.
-func FirstWord(title string) string {
+func firstWord(title string) string {
 	word := title[:wordEnd(title)]
 	if strings.ContainsAny(word, "=?&<>") {
 		return ""
 	}
 	return safe(base(word))
+}
+
+// BaseName returns the base name of the program in what a driver or its tool calls a process: the path of
+// the program with some drivers and the whole command line with others. Only the first
+// word is used, because arguments may be secret. A name that contains XML is refused.
+func BaseName(s string) string {
+	s = strings.TrimSpace(s)
+	if strings.HasPrefix(s, "[") || strings.EqualFold(s, "N/A") || strings.EqualFold(s, "Insufficient Permissions") {
+		return ""
+	}
+	if len(s) > 2 && s[1] == ':' && (s[2] == '\\' || s[2] == '/') {
+		// Windows: a path with blanks ends in .exe; otherwise its end is not known.
+		end := strings.Index(strings.ToLower(s), ".exe")
+		if end < 0 {
+			return ""
+		}
+		s = s[:end+len(".exe")]
+		return snapshot.Text(s[strings.LastIndexAny(s, `\/`)+1:], snapshot.MaxProgramBytes)
+	}
+	return snapshot.Text(firstWord(s), snapshot.MaxProgramBytes)
 }
 
 // wordEnd returns the end of the first word of a title: white space, a character that is not seen, or

@@ -224,3 +224,16 @@ func FuzzProgram(f *testing.F) {
 		}
 	})
 }
+
+func TestBaseName(t *testing.T) {
+	for in, want := range map[string]string{
+		"/opt/conda/bin/python": "python", "python3 train.py --token=X": "python3", "": "", "[Insufficient Permissions]": "", "N/A": "",
+		`C:\Program Files\Blender\blender.exe`: "blender.exe", `C:\x y`: "", "sglang::scheduler": "sglang::scheduler", "--token=X": "", "KEY=X": "",
+		"/usr/lib/xorg/Xorg": "Xorg", "ray::train(KEY)": "ray::train", "token:KEY trainer": "token", "KEY=/x/y": "", `\\x\KEY\y.exe`: "y.exe",
+		"nginx: worker": "nginx",
+	} {
+		if got := BaseName(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
+	"gpuboard/internal/sshclient"
 	"gpuboard/publisher"
 )
 
@@ -40,8 +41,8 @@ func TestCodeOf(t *testing.T) {
 		{&net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EADDRINUSE)}, "listen:in-use"},
 		{&net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EADDRNOTAVAIL)}, "listen:address"},
 		{fmt.Errorf("adding: %w", spool.ErrLocked), "loop:busy"},
-		{fmt.Errorf("pushing: %w", &publisher.Error{Code: publisher.CodeAuth, Err: path(syscall.EACCES)}),
-			publisher.CodeAuth},
+		{fmt.Errorf("pushing: %w", &publisher.Error{Code: sshclient.CodeAuth, Err: path(syscall.EACCES)}),
+			sshclient.CodeAuth},
 		{fmt.Errorf("reading: %w", &snapshot.DecodeError{Code: snapshot.BadDepth, Err: errors.New("deep")}),
 			snapshot.BadDepth},
 		{failure.Because("site:failed", context.Canceled), ""}, // somebody asked for it
@@ -68,9 +69,9 @@ func TestTheLoopsLogHasCodes(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	l := failure.NewLog(&log, func() time.Time { return now })
 	l.Report("publishing", publisher.CodeLost,
-		&publisher.Error{Code: publisher.CodeRefused, Err: errors.New("nobody listens")})
+		&publisher.Error{Code: sshclient.CodeRefused, Err: errors.New("nobody listens")})
 	l.Report("publishing", publisher.CodeLost,
-		&publisher.Error{Code: publisher.CodeRefused, Err: errors.New("nobody listens")})
+		&publisher.Error{Code: sshclient.CodeRefused, Err: errors.New("nobody listens")})
 	l.Report("telling Consul", "register:failed", errors.New("no answer"))
 	l.Report("heartbeat", "spool:unwritable", syscall.ENOSPC)
 	l.Report("publishing", publisher.CodeLost, nil)

@@ -25,7 +25,7 @@ var rooms = map[string][]string{
 	"collector": {"collector/amdsmi", "collector/containers", "collector/hostinfo", "collector/kernellog",
 		"collector/nvidiasmi", "collector/ps", "internal/atomicfile", "internal/snapshot"},
 	"collector/containers": {"internal/shell", "internal/snapshot"},
-	"collector/amdsmi":     {"internal/snapshot"},
+	"collector/amdsmi":     {"collector/ps", "internal/snapshot"},
 	"collector/nvidiasmi":  {"collector/ps", "internal/snapshot"},
 	"collector/ps":         {"internal/snapshot"},
 	"collector/hostinfo":   {"internal/atomicfile", "internal/snapshot"},

@@ -84,20 +84,20 @@ func (n Node) Loop(once bool) (l *Loop, err error) {
 			Version: n.Version, Unit: unit(n.Getenv), Settings: n.loopSettings(),
 		},
 	}
-	if target, err := publisher.ParseTarget(n.Config.String("to")); err == nil && target.Scheme == "s3" && every == 0 {
+	to := n.Config.String("to")
+	target, _ := publisher.ParseTarget(to) // Publisher says what is wrong with it
+	if target.Scheme == "s3" && every == 0 {
 		every = MaxAuto // each push costs money
 	}
 	if !once {
 		l.pace = &pace{fixed: every}
 		l.beat.Every = l.pace.interval()
 	}
-	if to := n.Config.String("to"); to != "" {
-		if target, err := publisher.ParseTarget(to); err == nil && target.Scheme == "sftp" && target.User == "" &&
-			!once {
-			l.log.Say(
-				fmt.Sprintf("%s names no user: the one with whom ssh %s logs in is taken; sftp://USER@… names another",
-					to, target.Host))
-		}
+	if target.Scheme == "sftp" && target.User == "" && !once {
+		l.log.Say(fmt.Sprintf("%s names no user: the one with whom ssh %s logs in is taken; sftp://USER@… names another",
+			to, target.Host))
+	}
+	if to != "" {
 		if l.publisher, err = n.Publisher(!once && every <= publisher.KeepBelow, l.failing); err != nil {
 			return nil, err
 		}

@@ -18,6 +18,7 @@ import (
 	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/sshclient"
 	"gpuboard/publisher"
 )
 
@@ -58,7 +59,7 @@ func TestALoopSaysWhoLogsIn(t *testing.T) {
 // TestPushesAreRecorded: what the heartbeat says after each of these cycles.
 func TestPushesAreRecorded(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-	refused := &publisher.Error{Code: publisher.CodeRefused, Err: errors.New("nobody listens")}
+	refused := &publisher.Error{Code: sshclient.CodeRefused, Err: errors.New("nobody listens")}
 	var p Pushes
 	for i, step := range []struct {
 		cycle cycle

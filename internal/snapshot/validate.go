@@ -217,9 +217,7 @@ func (v *validator) device(g *GPU) {
 		}
 	}
 	if e := g.ECC; e != nil {
-		if e.Mode != "enabled" && e.Mode != "disabled" {
-			e.Mode = ""
-		}
+		e.Mode = Shaped("mig_mode", e.Mode) // which has the same words
 		within(v, &e.CorrectedVolatile, 0, maxCount, "corrected_volatile")
 		within(v, &e.UncorrectedVolatile, 0, maxCount, "uncorrected_volatile")
 		within(v, &e.CorrectedAggregate, 0, maxCount, "corrected_aggregate")

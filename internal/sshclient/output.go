@@ -15,26 +15,32 @@ var ErrTooMuch = errors.New("it prints too much")
 // Output runs a command on the server and returns what it has written, whatever its exit status was. After an error,
 // also that of ctx, the connection is closed.
 func (c *Conn) Output(ctx context.Context, command string, most int64) ([]byte, error) {
-	type result struct {
-		out []byte
-		err error
-	}
-	done := make(chan result, 1)
-	// The library may wait for a session for ever, if the server ends the connection while it is opened.
-	go func() {
-		out, err := c.output(command, most)
-		done <- result{out, err}
-	}()
-	r := result{}
-	select {
-	case r = <-done:
-	case <-ctx.Done():
-		r.err = ctx.Err()
-	}
-	if r.err != nil {
+	out, err := Await(ctx, func() ([]byte, error) { return c.output(command, most) })
+	if err != nil {
 		c.Close() // or a program that writes on would block
 	}
-	return r.out, r.err
+	return out, err
+}
+
+// Await does something on a connection, and gives up when ctx ends. A deadline of the connection is not enough: if the
+// server ends the connection just after the login, golang.org/x/crypto/ssh may register a new channel after it has
+// closed all others, and then nothing ends the wait for it.
+func Await[T any](ctx context.Context, do func() (T, error)) (value T, err error) {
+	type outcome struct {
+		value T
+		err   error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		v, err := do()
+		done <- outcome{v, err}
+	}()
+	select {
+	case o := <-done:
+		return o.value, o.err
+	case <-ctx.Done():
+		return value, ctx.Err()
+	}
 }
 
 func (c *Conn) output(command string, most int64) ([]byte, error) {
