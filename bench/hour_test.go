@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"gpuboard/internal/sshclient"
-	"gpuboard/publisher"
 )
 
 // pushInto returns a kept node whose pushes go into a folder, in place of a server.

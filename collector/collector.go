@@ -106,7 +106,7 @@ func New(opts Options) *Collector {
 		opts.Now = time.Now
 	}
 	return &Collector{
-		opts: opts, xids: kernellog.Log{},
+		opts: opts, xids: kernellog.Log{}, stuck: map[string]*hungProcess{},
 		noQuick: opts.Elsewhere != nil, asker: asker{none: opts.Elsewhere != nil},
 	}
 }

@@ -123,9 +123,6 @@ func (c *Collector) noteHung(s *snapshot.Snapshot, program string, r run) {
 
 // stillHung reports a program that hangs, if it still exists.
 func (c *Collector) stillHung(s *snapshot.Snapshot, program string) bool {
-	if c.stuck == nil {
-		c.stuck = map[string]*hungProcess{}
-	}
 	h := c.stuck[program]
 	if h == nil {
 		h = readHung(c.hungFile(program))

@@ -12,8 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
 
+	"gpuboard/internal/sshclient"
 	"gpuboard/internal/testenv/need"
 )
 
@@ -89,7 +91,7 @@ func TestOpeningASessionEnds(t *testing.T) {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := openSFTP(ctx, client)
+		_, err := sshclient.Await(ctx, func() (*sftp.Client, error) { return sftp.NewClient(client) })
 		ended <- err
 	}()
 	select {

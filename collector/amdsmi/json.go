@@ -3,6 +3,8 @@ package amdsmi
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,22 +41,17 @@ func documents(out []byte) (list []any) {
 
 // objects calls visit for each object that has a key. What is within such an object is its own.
 func objects(v any, key string, depth int, visit func(map[string]any)) {
-	switch v := v.(type) {
-	case map[string]any:
-		if _, ok := v[key]; ok {
-			visit(v)
+	inner, _ := v.([]any)
+	if object, ok := v.(map[string]any); ok {
+		if _, ok := object[key]; ok {
+			visit(object)
 			return
 		}
-		for _, x := range v {
-			if depth < maxDepth {
-				objects(x, key, depth+1, visit)
-			}
-		}
-	case []any:
-		for _, x := range v {
-			if depth < maxDepth {
-				objects(x, key, depth+1, visit)
-			}
+		inner = slices.Collect(maps.Values(object))
+	}
+	for _, x := range inner {
+		if depth < maxDepth {
+			objects(x, key, depth+1, visit)
 		}
 	}
 }

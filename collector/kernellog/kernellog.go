@@ -8,12 +8,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
+
+	"gpuboard/internal/snapshot"
 )
 
 const (
@@ -133,10 +133,8 @@ func journalText(raw json.RawMessage) string {
 // xidLine matches up to the code. What follows is not used, because it contains the name
 // of a process, which a user chooses. Old drivers omit PCI:, new ones add the instance of
 // a partitioned GPU.
-var xidLine = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(
-		`^NVRM: Xid \((?:PCI:)?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.[0-7])?(?: GPU-I:[0-9A-Fa-f]{1,4})?\): ([0-9]{1,4})(?:,|\s|$)`)
-})
+var xidLine = snapshot.Pattern(
+	`^NVRM: Xid \((?:PCI:)?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.[0-7])?(?: GPU-I:[0-9A-Fa-f]{1,4})?\): ([0-9]{1,4})(?:,|\s|$)`)
 
 func parseMessage(text string) (Event, bool) {
 	if !strings.HasPrefix(text, "NVRM: Xid (") {

@@ -176,7 +176,7 @@ func TestTitleInArgv0(t *testing.T) {
 		if got := Program(cmdline("/opt/bin/"+line, "x")); got != "trainer" {
 			t.Errorf("%q: %q, by its path", line, got)
 		}
-		if got := FirstWord(line); got != "trainer" {
+		if got := firstWord(line); got != "trainer" {
 			t.Errorf("%q: %q, as nvidia-smi lists it", line, got)
 		}
 	}

@@ -28,19 +28,19 @@ const (
 )
 
 // rank orders sources by how much they prove: whose the uid is, what the site says, who has started it. Those of
-// likelyRank prove nothing, and make a person likely. It returns false for a source of a later version.
-func (s Source) rank() (rank int, known bool) {
+// likelyRank prove nothing, and make a person likely. Those of a later version count for less.
+func (s Source) rank() int {
 	switch s {
 	case ByOwner, ByNamespace, BySubUID:
-		return 0, true
+		return 0
 	case BySite:
-		return 1, true
+		return 1
 	case BySession, BySlurm, ByLoginUID, ByLabel:
-		return 2, true
+		return 2
 	case ByUID, ByRange, ByHome, ByFolder:
-		return likelyRank, true
+		return likelyRank
 	}
-	return 0, false
+	return likelyRank + 1
 }
 
 const likelyRank = 3
@@ -62,9 +62,9 @@ func (p *Process) Whose(more ...Claim) (Owner, []Claim) {
 	var best []Claim
 	at := likelyRank
 	for _, c := range claims {
-		rank, known := c.Source.rank()
+		rank := c.Source.rank()
 		switch {
-		case !known || rank > at || !Fits("login", c.User) || SystemAccount(c.User):
+		case rank > at || !Fits("login", c.User) || SystemAccount(c.User):
 		case rank < at:
 			best, at = []Claim{c}, rank
 		default:

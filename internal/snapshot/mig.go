@@ -13,23 +13,21 @@ func MIGDeviceOf(devices []MIGDevice, p *Process) int {
 		return -1
 	}
 	may := func(a, b *int) bool { return a == nil || b == nil || *a == *b }
-	found, exact, more := -1, 0, 0
-	for i := range devices {
-		d := &devices[i]
-		if !may(d.GPUInstanceID, p.GPUInstanceID) || !may(d.ComputeInstanceID, p.ComputeInstanceID) {
-			continue
-		}
-		if d.GPUInstanceID != nil && d.ComputeInstanceID != nil && p.ComputeInstanceID != nil {
-			found = i
-			exact++
-			continue
-		}
-		if more++; exact == 0 {
-			found = i
+	var exact, possible []int
+	for i, d := range devices {
+		switch {
+		case !may(d.GPUInstanceID, p.GPUInstanceID) || !may(d.ComputeInstanceID, p.ComputeInstanceID):
+		case d.GPUInstanceID != nil && d.ComputeInstanceID != nil && p.ComputeInstanceID != nil:
+			exact = append(exact, i)
+		default:
+			possible = append(possible, i)
 		}
 	}
-	if exact > 1 || exact == 0 && more > 1 {
+	if len(exact) > 0 {
+		possible = exact
+	}
+	if len(possible) != 1 {
 		return -1
 	}
-	return found
+	return possible[0]
 }

@@ -3,7 +3,9 @@ package spool
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -286,6 +288,14 @@ func (d *Drops) readHour(f HourFile) (*snapshot.Hour, error) {
 			bootPrefix(h.BootID))
 	}
 	return h, nil
+}
+
+// Make opens the drop of a host, and makes it if it is missing.
+func (d *Drops) Make(host string) (*os.Root, error) {
+	if err := os.Mkdir(filepath.Join(d.dir, host), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return d.drop(host)
 }
 
 // drop opens the directory of one host.

@@ -98,10 +98,10 @@ func Open(dir string) (*Spool, error) {
 	if err == nil {
 		err = atomicfile.MkdirAll(dir, dirPerm)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("opening spool: %w", err)
+	var info fs.FileInfo
+	if err == nil {
+		info, err = os.Lstat(filepath.Clean(dir))
 	}
-	info, err := os.Lstat(filepath.Clean(dir))
 	if err != nil {
 		return nil, fmt.Errorf("opening spool: %w", err)
 	}

@@ -3,7 +3,6 @@ package spool
 import (
 	"errors"
 	"io/fs"
-	"math"
 	"os"
 	"slices"
 	"syscall"
@@ -25,6 +24,8 @@ const MaxIgnoredStray = 16
 
 const (
 	maxSwept = 2048 // directory entries that are read of one directory
+
+	maxCounted = 1 << 50 // bytes of one file: a sparse one can have any size
 
 	youngAge = 10 * time.Minute // how long a file may be unfinished
 )
@@ -124,7 +125,7 @@ func (l *Usage) add(dir *os.Root, now, clock time.Time, remove bool) error {
 			continue // renamed or removed meanwhile, or counted on its own
 		}
 		l.Files++
-		l.Bytes = sum(l.Bytes, info.Size())
+		l.Bytes += min(info.Size(), maxCounted)
 		file := info.Mode().IsRegular()
 		hour, _, isHour := HourOf(e.Name())
 		switch {
@@ -153,7 +154,7 @@ func (l *Usage) add(dir *os.Root, now, clock time.Time, remove bool) error {
 		switch err := dir.Remove(e.Name()); {
 		case err == nil:
 			l.Removed++
-			l.RemovedBytes = sum(l.RemovedBytes, e.Size())
+			l.RemovedBytes += min(e.Size(), maxCounted)
 		case notExist(err):
 		default:
 			l.RemoveErr = err
@@ -163,12 +164,4 @@ func (l *Usage) add(dir *os.Root, now, clock time.Time, remove bool) error {
 		}
 	}
 	return nil
-}
-
-// sum saturates, because a sparse file can have any size.
-func sum(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
 }

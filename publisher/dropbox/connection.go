@@ -90,7 +90,7 @@ func (s *server) handle(raw net.Conn, login *attempt) {
 	}
 	s.limiter.loginEnded(login)
 	defer leave()
-	drop, err := openDrop(s.data, s.drops, host, s.opts.Limits, s.opts.Now)
+	drop, err := openDrop(s.drops, host, s.opts.Limits, s.opts.Now)
 	if err != nil {
 		s.log.Error("opening the drop", "host", host, "err", err)
 		refuse(channels, ssh.ConnectionFailed,

@@ -34,12 +34,11 @@ func TestADiskThatFailsIsReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := t.TempDir()
-			drops, contents, err := openDrops(data)
+			drops, err := openDrops(data)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer drops.Close()
-			drop, err := openDrop(drops, contents, "gpu01", DefaultLimits(), testClock)
+			drop, err := openDrop(drops, "gpu01", DefaultLimits(), testClock)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,12 +102,11 @@ func (f closedFile) Close() error {
 
 // TestAnUnfinishedUploadIsClosed: a connection that ends in the middle costs no descriptor.
 func TestAnUnfinishedUploadIsClosed(t *testing.T) {
-	drops, contents, err := openDrops(t.TempDir())
+	drops, err := openDrops(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer drops.Close()
-	drop, err := openDrop(drops, contents, "gpu01", DefaultLimits(), testClock)
+	drop, err := openDrop(drops, "gpu01", DefaultLimits(), testClock)
 	if err != nil {
 		t.Fatal(err)
 	}

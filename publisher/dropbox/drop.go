@@ -46,21 +46,13 @@ type session struct {
 	verified bool               // it has brought a bundle of its own host
 }
 
-func openDrop(
-	drops *os.Root, contents *spool.Drops, host string, limits Limits, now func() time.Time,
-) (*session, error) {
-	if err := drops.Mkdir(host, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
-	}
-	if info, err := drops.Lstat(host); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("%s is not a directory of its own", host)
-	}
-	root, err := drops.OpenRoot(host)
+func openDrop(drops *spool.Drops, host string, limits Limits, now func() time.Time) (*session, error) {
+	root, err := drops.Make(host)
 	if err != nil {
 		return nil, err
 	}
 	s := &session{host: host, root: root, limits: limits, now: now, create: createFile, temps: map[string]*upload{}}
-	s.sweep = func() (spool.Usage, error) { return contents.Sweep(host, now(), time.Now()) }
+	s.sweep = func() (spool.Usage, error) { return drops.Sweep(host, now(), time.Now()) }
 	if _, err := s.sweep(); err != nil {
 		root.Close()
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -65,8 +66,7 @@ type Options struct {
 
 type server struct {
 	opts    Options
-	data    *os.Root     // the directory of drops
-	drops   *spool.Drops // the same
+	drops   *spool.Drops
 	keys    *authorizedKeys
 	config  *ssh.ServerConfig
 	public  ssh.PublicKey
@@ -83,7 +83,6 @@ func Serve(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	defer s.data.Close()
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.opts.Listen)
 	if err != nil {
 		return fmt.Errorf("listening for nodes: %w", err)
@@ -119,32 +118,22 @@ func newServer(o Options) (*server, error) {
 		return nil, err
 	}
 	s.config, s.public = s.serverConfig(signer), signer.PublicKey()
-	if s.data, s.drops, err = openDrops(o.Data); err != nil {
+	if s.drops, err = openDrops(o.Data); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
 // openDrops opens data/drop; the data directory itself must exist.
-func openDrops(data string) (*os.Root, *spool.Drops, error) {
-	root, err := os.OpenRoot(data)
+func openDrops(data string) (*spool.Drops, error) {
+	if err := os.Mkdir(filepath.Join(data, "drop"), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, fmt.Errorf("creating the drops: %w", err)
+	}
+	drops, err := spool.OpenDrops(data)
 	if err != nil {
-		return nil, nil, fmt.Errorf("opening the data directory: %w", err)
+		return nil, fmt.Errorf("opening the drops: %w", err)
 	}
-	defer root.Close()
-	if err := root.Mkdir("drop", 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, nil, fmt.Errorf("creating the drops: %w", err)
-	}
-	drops, err := root.OpenRoot("drop")
-	if err != nil {
-		return nil, nil, fmt.Errorf("opening the drops: %w", err)
-	}
-	contents, err := spool.OpenDrops(data)
-	if err != nil {
-		drops.Close()
-		return nil, nil, fmt.Errorf("opening the drops: %w", err)
-	}
-	return drops, contents, nil
+	return drops, nil
 }
 
 // accept handles connections until the listener is closed, which happens when ctx ends.

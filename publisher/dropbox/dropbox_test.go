@@ -245,12 +245,11 @@ func TestDropsAreFilledToTheLimit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := t.TempDir()
-			drops, contents, err := openDrops(data)
+			drops, err := openDrops(data)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer drops.Close()
-			drop, err := openDrop(drops, contents, "gpu01", withDefaults(tt.limits), testClock)
+			drop, err := openDrop(drops, "gpu01", withDefaults(tt.limits), testClock)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -428,5 +427,5 @@ func TestASymlinkedDropIsRefused(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the drop of this host cannot be opened") {
 		t.Errorf("gpu01 at the drop of gpu02: %v", err)
 	}
-	b.log.has(t, "ERROR", "opening the drop", "gpu01 is not a directory of its own")
+	b.log.has(t, "ERROR", "opening the drop", "gpu01 is a symlink, and should be a directory")
 }
