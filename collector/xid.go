@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -88,15 +89,10 @@ func (r records) Read(p []byte) (n int, err error) {
 		}
 		return true
 	})
-	switch {
-	case failed != nil:
-		return 0, failed
-	case err != nil:
-		return 0, err
-	case n == 0:
-		return 0, io.EOF
+	if err = cmp.Or(failed, err); err == nil && n == 0 {
+		err = io.EOF
 	}
-	return n, nil
+	return max(n, 0), err
 }
 
 // addXIDs sets the last XID of each GPU, and reports fatal ones as problems. A GPU that

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -240,12 +241,9 @@ func (v *validator) device(g *GPU) {
 		v.shape(&m.Profile, "profile")
 		v.memory(&m.MemoryTotal, &m.MemoryUsed)
 	}
-	switch g.Health {
-	case HealthOK, HealthLost, HealthError, HealthUnknown:
-	default:
-		if g.Health != "" {
-			v.add(BadRange, "health is %s", quote(string(g.Health)))
-		}
+	g.Health = cmp.Or(g.Health, HealthUnknown)
+	if !slices.Contains([]Health{HealthOK, HealthLost, HealthError, HealthUnknown}, g.Health) {
+		v.add(BadRange, "health is %s", quote(string(g.Health)))
 		g.Health = HealthUnknown
 	}
 }

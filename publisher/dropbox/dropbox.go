@@ -54,14 +54,14 @@ type Options struct {
 	Keys string
 	// HostKey is the server's private key; it is made, with mode 0600, when it does not exist.
 	HostKey string
-	Listen  string // address; default 127.0.0.1:2222
+	Listen  string // address
 	Limits  Limits // the zero value: [DefaultLimits]
 	// OnListen is called once, when connections are accepted, with the server's
 	// public key as it stands in known_hosts, such as "ssh-ed25519 AAAA…", and its
 	// fingerprint, such as "SHA256:…".
 	OnListen func(addr net.Addr, publicKey, fingerprint string)
 	Log      *slog.Logger
-	Now      func() time.Time // default the system clock
+	Now      func() time.Time
 }
 
 type server struct {
@@ -89,10 +89,8 @@ func Serve(ctx context.Context, o Options) error {
 	}
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
-	if s.opts.OnListen != nil {
-		s.opts.OnListen(listener.Addr(), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.public))),
-			ssh.FingerprintSHA256(s.public))
-	}
+	s.opts.OnListen(listener.Addr(), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.public))),
+		ssh.FingerprintSHA256(s.public))
 	ctx, end := context.WithCancel(ctx)
 	defer s.all.Wait()
 	defer end() // closes the connections
@@ -102,11 +100,7 @@ func Serve(ctx context.Context, o Options) error {
 
 func newServer(o Options) (*server, error) {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	o.Listen = cmp.Or(o.Listen, "127.0.0.1:2222")
 	o.Limits = cmp.Or(o.Limits, DefaultLimits())
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	s := &server{opts: o, log: o.Log}
 	s.limiter = newLimiter(o.Limits, o.Now)
 	s.keys = &authorizedKeys{dir: o.Keys, now: o.Now, log: o.Log}

@@ -221,6 +221,7 @@ func TestStartRefusals(t *testing.T) {
 		"host key not a key":   {Data: t.TempDir(), HostKey: filepath.Join(keys, "gpu01.pub"), Keys: keys},
 		"host key a directory": {Data: t.TempDir(), HostKey: keys, Keys: keys},
 	} {
+		o.Now = time.Now
 		if err := Serve(context.Background(), o); err == nil {
 			t.Errorf("%s: started", name)
 		}
