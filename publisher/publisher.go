@@ -185,9 +185,7 @@ func (p *Publisher) Publish(ctx context.Context, src Source) (Report, error) {
 	left := &queue{src: src, target: p.target, files: batch, report: &r}
 
 	if len(batch) > 0 {
-		if refused := p.backoff.Check(p.opts.clock()); refused != nil {
-			err = refused
-		} else {
+		if err = p.backoff.Check(p.opts.clock()); err == nil {
 			err = p.deliver(ctx, left, &r)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // maxFile bounds what is read of any file below /proc.
 const maxFile = 1 << 20
 
-// Roots says where to read. The zero value is this machine.
+// Roots says where to read.
 type Roots struct {
 	Proc string // "/proc"
 	Etc  string // "/etc", for os-release
@@ -48,8 +48,6 @@ type reader struct {
 // Read reads everything. It depends on the local kernel only: it uses no file system on
 // which another machine could make it block.
 func Read(roots Roots) Info {
-	roots.Proc = cmp.Or(roots.Proc, "/proc")
-	roots.Etc = cmp.Or(roots.Etc, "/etc")
 	if roots.Usage == nil {
 		roots.Usage = statfs
 	}

@@ -156,7 +156,7 @@ func TestDisksAreBoundedAndFailingOnesSaid(t *testing.T) {
 }
 
 func TestThisMachine(t *testing.T) {
-	info := Read(Roots{})
+	info := Read(Roots{Proc: "/proc", Etc: "/etc"})
 	n := info.Node
 	if info.BootID == "" || n.UptimeSeconds == nil || n.Cores == nil || n.Load1 == nil || n.MemoryTotal == nil ||
 		n.MemoryUsed == nil || n.Kernel == "" {

@@ -115,12 +115,7 @@ func (p *parser) gpu(index int, b *gpuElement) snapshot.GPU {
 
 // fabric returns the place of the GPU in the NVLink fabric; nil in machines without one.
 func (p *parser) fabric(gpu int, b *gpuElement) *snapshot.Fabric {
-	text := func(shape, name string) string {
-		if s := b.leaves["fabric/"+name]; !strings.EqualFold(s, "NotSupported") {
-			return p.word(gpu, shape, "fabric/"+name, s)
-		}
-		return ""
-	}
+	text := func(shape, name string) string { return p.word(gpu, shape, "fabric/"+name, b.leaves["fabric/"+name]) }
 	f := snapshot.Fabric{State: text("fabric", "state"), Status: text("fabric", "status"),
 		CliqueID: instance(b.leaves["fabric/cliqueId"]), ClusterUUID: text("uuid", "clusterUuid")}
 	if f.State == "" {
@@ -182,15 +177,7 @@ func (p *parser) throttle(gpu int, b *gpuElement) []string {
 
 // mode returns "enabled", "disabled", or "" for none.
 func (p *parser) mode(gpu int, path string, b *gpuElement) string {
-	switch s := b.leaves[path]; {
-	case strings.EqualFold(s, "Enabled"):
-		return "enabled"
-	case strings.EqualFold(s, "Disabled"):
-		return "disabled"
-	case !isAbsent(s):
-		p.unknownToken(gpu, path, s)
-	}
-	return ""
+	return p.word(gpu, "mig_mode", path, strings.ToLower(b.leaves[path]))
 }
 
 // sum adds the leaves that are numbers; nil if none is.

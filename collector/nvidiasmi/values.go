@@ -24,7 +24,7 @@ func isAbsent(s string) bool {
 	case "", "-", "n/a", "na", "none", "null", "no data", "err!", "error", "unknown",
 		"not supported", "unsupported", "not available", "not found", "function not found", "not active",
 		"unknown error", "gpu is lost", "gpu requires reset", "insufficient permissions",
-		"requested functionality has been deprecated", "deprecated",
+		"requested functionality has been deprecated", "deprecated", "notsupported",
 		"uninitialized", "invalid argument", "insufficient size", "insufficient external power",
 		"driver not loaded", "driver is not loaded", "timeout", "interrupt request", "nvml shared library not found",
 		"corrupted inforom", "operating system call failed", "in use by another client", "insufficient memory",
