@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gpuboard/internal/snapshot"
 )
@@ -111,27 +112,21 @@ func number(s string) (float64, bool) {
 		return 0, false
 	}
 	v, err := strconv.ParseFloat(m[1], 64)
-	if err != nil {
+	per, known := perUnit()[strings.ToLower(m[2])]
+	if err != nil || !known {
 		return 0, false
 	}
-	switch strings.ToLower(m[2]) {
-	case "", "w", "c", "°c", "%", "mhz", "mb", "mib":
-		return v, true
-	case "uw", "hz":
-		return v / 1e6, true
-	case "mw", "mc":
-		return v / 1e3, true
-	case "ghz":
-		return v * 1e3, true
-	case "b", "bytes":
-		return v / (1 << 20), true
-	case "kb", "kib":
-		return v / (1 << 10), true
-	case "gb", "gib":
-		return v * (1 << 10), true
-	}
-	return 0, false
+	return v / per, true
 }
+
+// perUnit is by what amounts in other units are divided.
+var perUnit = sync.OnceValue(func() map[string]float64 {
+	return map[string]float64{
+		"": 1, "w": 1, "c": 1, "°c": 1, "%": 1, "mhz": 1, "mb": 1, "mib": 1, "uw": 1e6, "hz": 1e6, "mw": 1e3,
+		"mc": 1e3, "ghz": 1e-3, "b": 1 << 20, "bytes": 1 << 20, "kb": 1 << 10, "kib": 1 << 10, "gb": 1.0 / (1 << 10),
+		"gib": 1.0 / (1 << 10),
+	}
+})
 
 // number returns the first that is a number within bounds. Sensors that are absent read 0.
 func (f fields) number(low, high float64, zero bool, paths ...string) *float64 {

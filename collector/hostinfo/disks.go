@@ -36,12 +36,10 @@ func Mounts(text string) (list []Mount) {
 // local reports whether a file system is on a local disk. statfs of any other may block
 // forever if its server is gone.
 func local(kind string) bool {
-	switch kind {
-	case "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "jfs", "reiserfs", "reiser4", "bcachefs",
-		"ufs", "nilfs2", "ntfs", "ntfs3", "vfat", "exfat", "hfsplus":
-		return true
-	}
-	return false
+	return slices.Contains([]string{
+		"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "jfs", "reiserfs", "reiser4", "bcachefs", "ufs",
+		"nilfs2", "ntfs", "ntfs3", "vfat", "exfat", "hfsplus",
+	}, kind)
 }
 
 // localMounts keeps one mount per device, the one with the shortest path: the others are bind

@@ -1,6 +1,9 @@
 package kernellog
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Codes that follow from another error: the driver cleans up, or says which recovery is
 // needed.
@@ -48,9 +51,5 @@ func (l Log) Add(events ...Event) {
 // fatal reports whether a code means that the GPU, its memory, its links or its firmware
 // has failed. Codes that a program can cause are not among them.
 func fatal(code int) bool {
-	switch code {
-	case 48, 62, 64, 74, 79, 95, 119, 120, 136, 140, 143, recovery:
-		return true
-	}
-	return false
+	return slices.Contains([]int{48, 62, 64, 74, 79, 95, 119, 120, 136, 140, 143, recovery}, code)
 }

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -54,8 +55,8 @@ func (b *Bundle) Quote() {
 
 // collected reports whether a collector has problems with this code.
 func collected(code string) bool {
-	switch code {
-	case "gpu:ecc", "gpu:error", "gpu:fabric", "gpu:fan", "gpu:hung", "gpu:lost", "gpu:unread", "gpu:xid",
+	return slices.Contains([]string{
+		"gpu:ecc", "gpu:error", "gpu:fabric", "gpu:fan", "gpu:hung", "gpu:lost", "gpu:unread", "gpu:xid",
 		"host:limit", "host:partial", "host:timeout", "loop:slow", BadRange, BadRepeated, BadTooMany,
 		"ps:failed", "ps:hidden", "ps:limit", "ps:missing", "ps:namespace", "ps:parse", "ps:timeout",
 		"amd:failed", "amd:parse", "amd:permission", "amd:timeout", "amd:too-old",
@@ -63,10 +64,8 @@ func collected(code string) bool {
 		"smi:inforom", "smi:interrupt", "smi:killed", "smi:limit", "smi:malformed", "smi:mig-list", "smi:missing",
 		"smi:no-devices", "smi:no-gpus", "smi:no-library", "smi:nvml", "smi:nvml-unknown", "smi:parse", "smi:permission",
 		"smi:power-cable", "smi:process-name", CodeProcesses, "smi:range", "smi:timeout", "smi:truncated",
-		"smi:unknown-token", "smi:unsupported", "smi:usage", "smi:warning":
-		return true
-	}
-	return false
+		"smi:unknown-token", "smi:unsupported", "smi:usage", "smi:warning",
+	}, code)
 }
 
 // AboutGPUs reports whether the problem is with GPUs, or with what a vendor says of them.
