@@ -121,12 +121,8 @@ func tag(b []byte) (t token, n int, ok bool) {
 }
 
 func nameByte(c byte, first bool) bool {
-	switch {
-	case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_':
-		return true
-	default:
-		return !first && (c >= '0' && c <= '9' || c == '-' || c == '.' || c == ':')
-	}
+	letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
+	return letter || !first && (c >= '0' && c <= '9' || c == '-' || c == '.' || c == ':')
 }
 
 func space(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }

@@ -77,11 +77,8 @@ func (p Problem) AboutGPUs() bool {
 // Severe reports whether something that the site should show is missing or old because of the problem.
 func (p *Problem) Severe() bool {
 	area, what, _ := strings.Cut(p.Code, ":")
-	switch {
-	case area == "bad", area == "discovery", area == "pull" && what != "pushed", what == "unreadable":
-		return true
-	}
-	return p.Code == "booking:emptied" || p.Code == "gpu:hung"
+	return area == "bad" || area == "discovery" || area == "pull" && what != "pushed" || what == "unreadable" ||
+		p.Code == "booking:emptied" || p.Code == "gpu:hung"
 }
 
 // A DecodeError says why a file was refused.

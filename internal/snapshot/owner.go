@@ -152,10 +152,7 @@ func systemUID(uid int64) bool { return uid < firstUserUID || uid == nobodyUID }
 
 // SystemAccount reports whether a login name alone tells that it is not a person's.
 func SystemAccount(name string) bool {
-	switch strings.ToLower(name) {
-	case "root", "daemon", "nobody", "nfsnobody", "gdm", "debian-gdm", "lightdm", "sddm", "xdm", "www-data", "dockremap",
-		"ollama", "slurm", "nvidia-persistenced", "nvidia-dcgm":
-		return true
-	}
-	return strings.HasPrefix(name, "systemd-")
+	known := []string{"root", "daemon", "nobody", "nfsnobody", "gdm", "debian-gdm", "lightdm", "sddm", "xdm", "www-data",
+		"dockremap", "ollama", "slurm", "nvidia-persistenced", "nvidia-dcgm"}
+	return slices.Contains(known, strings.ToLower(name)) || strings.HasPrefix(name, "systemd-")
 }
