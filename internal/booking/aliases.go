@@ -63,8 +63,9 @@ func peopleLines(data []byte) ([]string, error) {
 type peopleProblems []snapshot.Problem
 
 // add adds a problem, up to the bound.
-func (p *peopleProblems) add(code string, line int, message string) {
+func (p *peopleProblems) add(code string, line int, format string, args ...any) {
 	if len(*p) < MaxProblems {
+		message := fmt.Sprintf(format, args...)
 		*p = append(*p, snapshot.Problem{Code: code, Message: message, File: "aliases.csv", Line: line, Col: 1})
 	}
 }
@@ -90,10 +91,9 @@ func namesIn(line string) (names []string) {
 func ParseAliases(data []byte) (Aliases, []snapshot.Problem) {
 	aliases := Aliases{}
 	var problems peopleProblems
-	problem := func(line int, message string) { problems.add("booking:alias", line, message) }
 	lines, err := peopleLines(data)
 	if err != nil {
-		problem(1, err.Error())
+		problems.add("booking:alias", 1, "%v", err)
 		return aliases, problems
 	}
 	where := map[string]int{} // the line of each name
@@ -103,10 +103,11 @@ func ParseAliases(data []byte) (Aliases, []snapshot.Problem) {
 		case isTeam(line) || len(names) == 0:
 			continue
 		case len(names) == 1:
-			problem(i+1, fmt.Sprintf("%s is the only name here: a line is other-name,canonical-name", quote(names[0])))
+			problems.add("booking:alias", i+1, "%s is the only name here: a line is other-name,canonical-name",
+				quote(names[0]))
 			continue
 		case len(aliases)+len(names) > maxAliases:
-			problem(i+1, fmt.Sprintf("more than %d names: those from here on do not count", maxAliases))
+			problems.add("booking:alias", i+1, "more than %d names: those from here on do not count", maxAliases)
 			return aliases, problems
 		}
 		canonical := strings.TrimRight(names[len(names)-1], "+")
@@ -116,9 +117,8 @@ func ParseAliases(data []byte) (Aliases, []snapshot.Problem) {
 				continue
 			}
 			if old, taken := aliases[key]; taken && old != canonical {
-				problem(i+1,
-					fmt.Sprintf("%s was %s in line %d and is %s from here on: delete one of the lines", quote(name),
-						quote(old), where[key], quote(canonical)))
+				problems.add("booking:alias", i+1, "%s was %s in line %d and is %s from here on: delete one of the lines",
+					quote(name), quote(old), where[key], quote(canonical))
 			}
 			aliases[key], where[key] = canonical, i+1
 		}
@@ -159,8 +159,8 @@ func ParseTeams(data []byte) (map[string][]string, []snapshot.Problem) {
 			problems.add("booking:team", i+1, "a team is @name: member, member")
 			continue
 		case teams[name] == nil && len(teams) == maxTeams || members > maxAliases:
-			problems.add("booking:team", i+1,
-				fmt.Sprintf("more than %d teams or %d members: those from here on do not count", maxTeams, maxAliases))
+			problems.add("booking:team", i+1, "more than %d teams or %d members: those from here on do not count",
+				maxTeams, maxAliases)
 			return teams, problems
 		}
 		for _, member := range list {
@@ -195,12 +195,9 @@ var chatName = sync.OnceValue(func() *regexp.Regexp {
 func ParseContacts(data []byte, aliases Aliases) (Contacts, []snapshot.Problem) {
 	contacts := Contacts{}
 	var problems peopleProblems
-	problem := func(line int, format string, args ...any) {
-		problems.add("people:csv", line, fmt.Sprintf(format, args...))
-	}
 	lines, err := peopleLines(data)
 	if err != nil {
-		problem(1, "%v", err)
+		problems.add("people:csv", 1, "%v", err)
 	}
 	var columns []string
 	for i, line := range lines {
@@ -215,13 +212,13 @@ func ParseContacts(data []byte, aliases Aliases) (Contacts, []snapshot.Problem) 
 			columns = strings.Split(strings.ToLower(strings.Join(fields, ",")), ",")
 			reached := slices.Contains(columns, "mail") || slices.Contains(columns, "chat")
 			if !slices.Contains(columns, "login") || !reached {
-				problem(i+1, "the first line names the columns: login,mail,chat")
+				problems.add("people:csv", i+1, "the first line names the columns: login,mail,chat")
 				break
 			}
 			continue
 		}
 		if len(contacts) == maxAliases {
-			problem(i+1, "more than %d people: those from here on do not count", maxAliases)
+			problems.add("people:csv", i+1, "more than %d people: those from here on do not count", maxAliases)
 			break
 		}
 		login, contact, err := contactIn(columns, fields)
@@ -230,7 +227,7 @@ func ParseContacts(data []byte, aliases Aliases) (Contacts, []snapshot.Problem) 
 			err = fmt.Errorf("%s has a line already", quote(login))
 		}
 		if err != nil {
-			problem(i+1, "%v", err)
+			problems.add("people:csv", i+1, "%v", err)
 			continue
 		}
 		contacts[key] = contact

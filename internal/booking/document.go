@@ -131,27 +131,19 @@ func (d *document) position(off int) (line, col int) {
 	return line, col
 }
 
-// A syntaxError is the first mistake in a document.
-type syntaxError struct {
-	off     int
-	message string
-}
-
-func (e *syntaxError) Error() string { return e.message }
-
-// parse makes the tree. After a [*syntaxError] it has the values that end before the mistake.
-func (d *document) parse() error {
+// parse makes the tree. It returns the first mistake and its offset, "" for none. After one, the tree has the values
+// that end before it.
+func (d *document) parse() (off int, mistake string) {
 	if open, _ := openAt(d.text, len(d.text), nil); len(open) > snapshot.MaxDepth {
-		return &syntaxError{open[snapshot.MaxDepth],
-			fmt.Sprintf("brackets are nested more than %d deep here", snapshot.MaxDepth)}
+		return open[snapshot.MaxDepth], fmt.Sprintf("brackets are nested more than %d deep here", snapshot.MaxDepth)
 	}
 	if strings.Count(d.text, ",") > maxValues {
-		return &syntaxError{0, "the file has too many values"}
+		return 0, "the file has too many values"
 	}
 	// hujson expects the end of a line behind every comment, the last one included.
 	root, err := hujson.Parse(append([]byte(d.text), '\n'))
 	if err != nil && root.Value == nil && root.StartOffset > len(d.text) {
-		return nil
+		return 0, ""
 	}
 	if root.Value != nil {
 		d.root = &root
@@ -159,7 +151,7 @@ func (d *document) parse() error {
 	if err != nil {
 		return d.explain(err)
 	}
-	return nil
+	return 0, ""
 }
 
 // pack returns the file with its present tree.
@@ -264,12 +256,12 @@ func (d *document) indent(line int) string {
 const quoteMissing = "the closing quote of this text is missing: it has to be on the same line"
 
 // explain says where the mistake is that stopped hujson, and how to mend it.
-func (d *document) explain(err error) *syntaxError {
+func (d *document) explain(err error) (off int, mistake string) {
 	var line, col int
 	if _, scanErr := fmt.Sscanf(err.Error(), "hujson: line %d, column %d:", &line, &col); scanErr != nil {
-		return &syntaxError{0, err.Error()}
+		return 0, err.Error()
 	}
-	off := len(d.text)
+	off = len(d.text)
 	if line <= len(d.lines) {
 		off = min(off, d.lines[line-1]+col-1)
 	}
@@ -297,59 +289,55 @@ func (d *document) explain(err error) *syntaxError {
 	unclosed, outside := d.unclosed()
 	switch {
 	case rest == "" && quoted >= 0 && strings.ContainsAny(d.text[quoted:], "}]"):
-		return &syntaxError{quoted, quoteMissing}
+		return quoted, quoteMissing
 	case unclosed >= 0 && opened >= 0 && (rest == "" || first == '"' && outside == d.lineOf(off)):
-		return &syntaxError{unclosed, fmt.Sprintf("this %c is not closed before line %d, "+
-			"which is not indented as a part of it: its closing bracket is missing", d.text[unclosed], outside)}
+		return unclosed, fmt.Sprintf("this %c is not closed before line %d, "+
+			"which is not indented as a part of it: its closing bracket is missing", d.text[unclosed], outside)
 	case rest == "" && opened >= 0:
-		return &syntaxError{opened,
-			fmt.Sprintf("this %s is never closed: a %s is missing, or the file was saved by half", bracket, closing)}
+		return opened, fmt.Sprintf("this %s is never closed: a %s is missing, or the file was saved by half", bracket,
+			closing)
 	case first == '"' && hujsonSays("invalid literal") &&
 		strings.Contains(rest[:1+strings.IndexByte(rest[1:], '"')], "\n"):
-		return &syntaxError{off, quoteMissing}
+		return off, quoteMissing
 	case first == '"' && hujsonSays("invalid literal"):
-		return &syntaxError{off,
-			`this text contains a tab, a control character or a single backslash: write a space, or \\`}
+		return off, `this text contains a tab, a control character or a single backslash: write a space, or \\`
 	case strings.HasPrefix(rest, "/*"):
-		return &syntaxError{off, "this comment is never closed: write */ where it ends"}
+		return off, "this comment is never closed: write */ where it ends"
 	case first == '#':
-		return &syntaxError{off, "a comment begins with //, not with #"}
+		return off, "a comment begins with //, not with #"
 	case strings.ContainsRune("'“”„‘’«»", first):
-		return &syntaxError{off, `write straight double quotes " here`}
+		return off, `write straight double quotes " here`
 	case hujsonSays("after top-level value"):
-		return &syntaxError{off,
-			"there is more text after the end of the bookings: everything belongs inside one pair of braces { }; look for a brace too many above"}
+		return off, "there is more text after the end of the bookings: everything belongs inside one pair of " +
+			"braces { }; look for a brace too many above"
 	case (first == '}' || first == ']') && string(first) != closing:
-		return &syntaxError{off,
-			fmt.Sprintf("the %s opened at %s has to be closed with %s before this %c", bracket, at(opened), closing,
-				first)}
+		return off, fmt.Sprintf("the %s opened at %s has to be closed with %s before this %c", bracket, at(opened),
+			closing, first)
 	case first == '}' || first == ']':
-		return &syntaxError{before, "a value is missing here"}
+		return before, "a value is missing here"
 	case first == '{' && hujsonSays("start of object name"):
-		return &syntaxError{off,
-			fmt.Sprintf("the { opened at %s is not closed before this one: put a } in front, or a name and a colon",
-				at(opened))}
+		return off, fmt.Sprintf(
+			"the { opened at %s is not closed before this one: put a } in front, or a name and a colon", at(opened))
 	case first == ':' && bracket == "[":
-		return &syntaxError{off,
-			fmt.Sprintf("the [ opened at %s is not closed before this name: put a ] in front of it", at(opened))}
+		return off, fmt.Sprintf("the [ opened at %s is not closed before this name: put a ] in front of it", at(opened))
 	case hujsonSays("after object name"):
-		return &syntaxError{before, "a colon and a value are missing after this name"}
+		return before, "a colon and a value are missing after this name"
 	case hujsonSays("expecting ','") && unicode.IsLetter(first) && strings.HasSuffix(d.text[:before], `"`):
-		return &syntaxError{before, "a comma is missing here, or a quote somewhere before it on this line"}
+		return before, "a comma is missing here, or a quote somewhere before it on this line"
 	case hujsonSays("expecting ','") && first != ':':
-		return &syntaxError{before, "a comma is missing here"}
+		return before, "a comma is missing here"
 	case first == ',':
-		return &syntaxError{off, "there is a comma too many here: delete it, or write {} for a GPU without a booking"}
+		return off, "there is a comma too many here: delete it, or write {} for a GPU without a booking"
 	case strings.ContainsRune("\u00a0\u200b\ufeff\u2028\u2029\v\f", first):
-		return &syntaxError{off, "there is an invisible character here: delete it"}
+		return off, "there is an invisible character here: delete it"
 	}
 	switch strings.ToLower(word) {
 	case "":
-		return &syntaxError{off, quote(string(first)) + " cannot stand here"}
+		return off, quote(string(first)) + " cannot stand here"
 	case "none", "nil", "null", "undefined", "true", "false":
-		return &syntaxError{off, quote(word) + " is written null, true or false, in small letters"}
+		return off, quote(word) + " is written null, true or false, in small letters"
 	}
-	return &syntaxError{off, quote(word) + " needs double quotes around it"}
+	return off, quote(word) + " needs double quotes around it"
 }
 
 func quote(s string) string {

@@ -260,7 +260,7 @@ func editable(data []byte, zone Zone) (*reading, error) {
 		if strings.Contains(before, "\r\n") {
 			after = strings.ReplaceAll(after, "\n", "\r\n")
 		}
-		r = read(r.name, append(bytes.Clone(data), after...), r.zone, r.opts)
+		r = read(r.cal.File, append(bytes.Clone(data), after...), r.zone, r.opts)
 	}
 	return r, r.cal.changeable()
 }
@@ -312,7 +312,7 @@ func (r *reading) pack() ([]byte, *reading, error) {
 		return nil, nil, fmt.Errorf("%w: the file would grow beyond %d KiB: prune old bookings first", ErrInvalid,
 			MaxFileBytes>>10)
 	}
-	after := read(r.name, out, r.zone, r.opts)
+	after := read(r.cal.File, out, r.zone, r.opts)
 	if after.cal.Broken {
 		return nil, nil, fmt.Errorf("checking the changed file: %s", after.cal.Mistake())
 	}

@@ -57,12 +57,12 @@ func (r *reading) entry(s slot, entry *hujson.Value) {
 	name := trimmed(value("name"))
 	nameless := (name == "" || name == Unreadable) && !strings.EqualFold(trimmed(value("kind")), string(Maintenance))
 	said := !nameless // whether a message says what the entry holds without a name
-	report := func(code string, v *hujson.Value, message string) {
+	report := func(code string, v *hujson.Value, format string, args ...any) {
 		if !said && !b.OverAt(r.opts.Now) {
-			message += held(s)
+			format, args = format+"%s", append(args, held(s))
 		}
 		said = true
-		r.hostProblem(code, v, s, message)
+		r.hostProblem(code, v, s, format, args...)
 	}
 	field := func(name string, limit int) string {
 		v := value(name)
@@ -70,11 +70,11 @@ func (r *reading) entry(s slot, entry *hujson.Value) {
 		case v == nil || v.Value.Kind() == 'n':
 			return ""
 		case v.Value.Kind() != '"':
-			report("booking:type", v, fmt.Sprintf("%s has to be a text in double quotes", quote(name)))
+			report("booking:type", v, "%s has to be a text in double quotes", quote(name))
 			return ""
 		case len(str) > limit:
-			report("booking:toolong", v,
-				fmt.Sprintf("%s is %d bytes long, and only %d are kept: shorten it", quote(name), len(str), limit))
+			report("booking:toolong", v, "%s is %d bytes long, and only %d are kept: shorten it", quote(name), len(str),
+				limit)
 			fallthrough
 		default:
 			return snapshot.Text(str, limit)
@@ -90,10 +90,10 @@ func (r *reading) entry(s slot, entry *hujson.Value) {
 			if near := nearestField(written); near != "" {
 				hint += fmt.Sprintf(": did you mean %q?", near)
 			}
-			report("booking:field", key, hint)
+			report("booking:field", key, "%s", hint)
 		default:
-			r.hostProblem("booking:field", key, s,
-				fmt.Sprintf("%s is read as %q: write it so, in small letters", quote(written), field))
+			r.hostProblem("booking:field", key, s, "%s is read as %q: write it so, in small letters", quote(written),
+				field)
 		}
 	}
 	if b.Written = field("name", MaxNameBytes); nameless {
@@ -105,8 +105,7 @@ func (r *reading) entry(s slot, entry *hujson.Value) {
 		b.Kind = Maintenance
 	default:
 		report("booking:kind", value("kind"),
-			fmt.Sprintf("the kind %s is unknown, and counts as a booking: write \"booking\" or \"maintenance\"",
-				quote(kind)))
+			`the kind %s is unknown, and counts as a booking: write "booking" or "maintenance"`, quote(kind))
 	}
 	if !said {
 		report("booking:name", entry, `the entry does not say who: add "name", or write {} for no booking`)
@@ -120,8 +119,8 @@ func (r *reading) entry(s slot, entry *hujson.Value) {
 	}
 	if !b.Until.IsZero() && !b.From.Before(b.Until) {
 		r.hostProblem("booking:order", value("date"), s,
-			fmt.Sprintf("the booking ends (%s) before it begins (%s): correct one of the two%s",
-				trimmed(value("date")), trimmed(value("from")), held(s)))
+			"the booking ends (%s) before it begins (%s): correct one of the two%s",
+			trimmed(value("date")), trimmed(value("from")), held(s))
 		b.From, b.Until = time.Time{}, time.Time{}
 		b.Disown()
 	}
@@ -181,24 +180,22 @@ func (r *reading) moment(s slot, v *hujson.Value, end bool) time.Time {
 		effect = "; until it is corrected, the booking has no end"
 	}
 	if v.Value.Kind() != '"' {
-		r.hostProblem("booking:type", v, s, "a time has to be a text in double quotes"+effect)
+		r.hostProblem("booking:type", v, s, "a time has to be a text in double quotes%s", effect)
 		return time.Time{}
 	}
 	t, latest, note, err := r.date(text, end)
 	switch {
 	case err != nil && relative(text):
-		r.hostProblem("booking:date", v, s,
-			fmt.Sprintf(
-				"%s is relative to the moment it was written, which the file does not know: write a date, as in \"2026-11-20 18:00\"%s", quote(text), effect))
+		r.hostProblem("booking:date", v, s, "%s is relative to the moment it was written, which the file does not "+
+			`know: write a date, as in "2026-11-20 18:00"%s`, quote(text), effect)
 	case err != nil:
-		r.hostProblem("booking:date", v, s, err.Error()+effect)
+		r.hostProblem("booking:date", v, s, "%v%s", err, effect)
 	case note != "":
-		r.hostProblem("booking:ambiguous", v, s, note)
+		r.hostProblem("booking:ambiguous", v, s, "%s", note)
 	case latest.After(t) && latest.After(r.opts.Now):
-		r.hostProblem("booking:date", v, s,
-			fmt.Sprintf(
-				"%s may have lost a digit, so the booking counts until %s: write every month, day and hour with two digits, as in \"2026-12-01 08:00\"",
-				quote(text), latest.In(r.zone.Location).Format("2006-01-02 15:04")))
+		r.hostProblem("booking:date", v, s, "%s may have lost a digit, so the booking counts until %s: "+
+			`write every month, day and hour with two digits, as in "2026-12-01 08:00"`,
+			quote(text), latest.In(r.zone.Location).Format("2006-01-02 15:04"))
 		return latest
 	}
 	return t

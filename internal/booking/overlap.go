@@ -1,7 +1,6 @@
 package booking
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,8 +84,8 @@ func (r *reading) overlap(a, b *Booking) {
 		a, b = b, a
 	}
 	r.hostProblem("booking:overlap", r.found[r.ids[b.ID]].entry, slot{b.Host, b.Target},
-		fmt.Sprintf("%s is booked here by %s and in line %d by %s for the same time%s: the two have to agree",
-			thing(b.Host, b.Target, a.Target), quote(b.Written), a.Line, quote(a.Written), r.common(a, b)))
+		"%s is booked here by %s and in line %d by %s for the same time%s: the two have to agree",
+		thing(b.Host, b.Target, a.Target), quote(b.Written), a.Line, quote(a.Written), r.common(a, b))
 }
 
 func thing(host string, targets ...Target) string {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -65,13 +64,10 @@ type found struct {
 
 // A reading is the outcome of reading a file.
 type reading struct {
-	name string
 	doc  *document // nil if the file is too large or no text
 	cal  *Calendar
 	zone Zone
 	opts Options
-	// broken is the problem for which the calendar is broken.
-	broken snapshot.Problem
 
 	found []*found
 	hosts map[string]*hujson.Value // the value that counts for a host
@@ -85,47 +81,42 @@ type reading struct {
 func read(name string, data []byte, zone Zone, opts Options) *reading {
 	zone.Location = cmp.Or(zone.Location, time.UTC)
 	r := &reading{
-		name: filepath.Base(name), zone: zone, opts: opts, cal: &Calendar{},
+		zone: zone, opts: opts, cal: &Calendar{File: filepath.Base(name)},
 		hosts: map[string]*hujson.Value{}, slots: map[slot]*hujson.Value{},
 	}
-	r.cal.File = r.name
 	if len(data) > MaxFileBytes {
-		r.fail("booking:toolarge", 0,
-			fmt.Sprintf("the file has %d KiB, and %d KiB are read: move old bookings into another file", len(data)>>10,
-				MaxFileBytes>>10))
+		r.fail("booking:toolarge", 0, "the file has %d KiB, and %d KiB are read: move old bookings into another file",
+			len(data)>>10, MaxFileBytes>>10)
 		return r
 	}
 	doc, err := decode(data)
 	if err != nil {
-		r.fail("booking:encoding", 0, err.Error())
+		r.fail("booking:encoding", 0, "%v", err)
 		return r
 	}
 	r.doc = doc
-	if mistake, ok := errors.AsType[*syntaxError](doc.parse()); ok {
-		r.fail("booking:syntax", mistake.off, mistake.message)
+	if off, mistake := doc.parse(); mistake != "" {
+		r.fail("booking:syntax", off, "%s", mistake)
 	}
 	if doc.root == nil {
 		return r
 	}
 	r.document()
 	r.finish()
-	if r.cal.Broken {
-		r.cal.Problems = []snapshot.Problem{r.broken} // others may be its consequences
-	}
 	return r
 }
 
 // blank reports whether the file has only white space and comments, or does not exist.
 func (r *reading) blank() bool { return !r.cal.Broken && r.doc.root == nil }
 
-// fail reports the problem for which the calendar is broken.
-func (r *reading) fail(code string, off int, message string) {
+// fail reports the problem for which the calendar is broken. It is the first.
+func (r *reading) fail(code string, off int, format string, args ...any) {
 	r.cal.Broken = true
-	r.broken = *r.problem(code, off, message)
+	r.problem(code, off, format, args...)
 }
 
 // problem adds a problem at an offset, up to the bound.
-func (r *reading) problem(code string, off int, message string) *snapshot.Problem {
+func (r *reading) problem(code string, off int, format string, args ...any) *snapshot.Problem {
 	if len(r.cal.Problems) >= MaxProblems {
 		r.more = true
 		return &snapshot.Problem{}
@@ -134,14 +125,15 @@ func (r *reading) problem(code string, off int, message string) *snapshot.Proble
 	if r.doc != nil {
 		line, col = r.doc.position(off)
 	}
+	message := fmt.Sprintf(format, args...)
 	r.cal.Problems = append(r.cal.Problems,
-		snapshot.Problem{Code: code, Message: message, File: r.name, Line: line, Col: col})
+		snapshot.Problem{Code: code, Message: message, File: r.cal.File, Line: line, Col: col})
 	return &r.cal.Problems[len(r.cal.Problems)-1]
 }
 
 // hostProblem is problem with the host, and with the GPU where one is booked by index.
-func (r *reading) hostProblem(code string, v *hujson.Value, s slot, message string) {
-	p := r.problem(code, v.StartOffset, message)
+func (r *reading) hostProblem(code string, v *hujson.Value, s slot, format string, args ...any) {
+	p := r.problem(code, v.StartOffset, format, args...)
 	p.Host = s.host
 	if s.target.Index >= 0 && !s.target.All && s.target.UUID == "" {
 		p.GPU = new(s.target.Index)
@@ -212,7 +204,7 @@ func (r *reading) twice(object *hujson.Object, keys []string, what, hint string)
 		if first, again := last[key]; again {
 			line, _ := r.doc.position(object.Members[i].Name.StartOffset)
 			r.problem("booking:duplicate", object.Members[first].Name.StartOffset,
-				fmt.Sprintf("the %s %s is here and again in line %d: %s", what, quote(key), line, hint))
+				"the %s %s is here and again in line %d: %s", what, quote(key), line, hint)
 		}
 		last[key] = i
 	}
@@ -226,8 +218,7 @@ func (r *reading) host(host string, v *hujson.Value) {
 		for i := range value.Elements {
 			if i >= snapshot.MaxGPUs {
 				r.hostProblem("booking:gpu", &value.Elements[i], whole,
-					fmt.Sprintf("a host has at most %d GPUs: this element and those after it do not count",
-						snapshot.MaxGPUs))
+					"a host has at most %d GPUs: this element and those after it do not count", snapshot.MaxGPUs)
 				return
 			}
 			one := slot{host, Target{Index: i}}
@@ -301,7 +292,7 @@ func (r *reading) dictionary(whole slot, object *hujson.Object) {
 		if slices.ContainsFunc(r.found[first:], func(f *found) bool { return !f.OverAt(r.opts.Now) }) {
 			message += held(s)
 		}
-		r.hostProblem("booking:gpu", name, s, message)
+		r.hostProblem("booking:gpu", name, s, "%s", message)
 	}
 	r.twice(object, keys, "GPU", "other programs see only the last one, so make them one list [ … ] of entries")
 }
@@ -349,7 +340,7 @@ func (r *reading) slot(s slot, v *hujson.Value) {
 func (r *reading) unreadable(v *hujson.Value, s slot, message string) {
 	r.hold(s, v)
 	if !r.more {
-		r.hostProblem("booking:type", v, s, message+held(s))
+		r.hostProblem("booking:type", v, s, "%s%s", message, held(s))
 	}
 }
 
@@ -383,9 +374,8 @@ func (r *reading) append(b Booking, entry *hujson.Value) {
 	}
 	if !r.full {
 		r.full = true
-		r.hostProblem("booking:toomany", entry, slot{b.Host, b.Target},
-			fmt.Sprintf(
-				"the file holds more than %d bookings, and those from here on do not count: move old ones into another file", MaxBookings))
+		r.hostProblem("booking:toomany", entry, slot{b.Host, b.Target}, "the file holds more than %d bookings, "+
+			"and those from here on do not count: move old ones into another file", MaxBookings)
 	}
 }
 
@@ -404,8 +394,8 @@ func (r *reading) finish() {
 		default:
 			if f.entry != other.entry {
 				r.hostProblem("booking:id", f.entry, slot{f.Host, f.Target},
-					fmt.Sprintf("the id %s is also that of the entry in line %d: delete one of the two ids",
-						quote(f.ID), other.Line))
+					"the id %s is also that of the entry in line %d: delete one of the two ids", quote(f.ID),
+					other.Line)
 			}
 			f.shared, other.shared = f.ID, f.ID
 		}
@@ -427,12 +417,16 @@ func (r *reading) finish() {
 		r.cal.Bookings[i] = f.Booking
 	}
 	r.overlaps()
+	if r.cal.Broken {
+		r.cal.Problems = r.cal.Problems[:1] // others may be its consequences
+		return
+	}
 	slices.SortStableFunc(r.cal.Problems, func(a, b snapshot.Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
 	})
 	if r.more {
 		r.cal.Problems = append(r.cal.Problems,
-			snapshot.Problem{Code: "booking:toomany", File: r.name,
+			snapshot.Problem{Code: "booking:toomany", File: r.cal.File,
 				Message: "more problems are not listed: mend these first"})
 	}
 }

@@ -314,8 +314,8 @@ func (r *reading) oddHost(name, v *hujson.Value) {
 	}
 	key := quote(text(name))
 	if len(hosts) == 0 {
-		r.problem("booking:host", name.StartOffset,
-			key+": letters, digits, inner hyphens and dots only: this is no host name, and its bookings do not count")
+		r.problem("booking:host", name.StartOffset, "%s: letters, digits, inner hyphens and dots only: "+
+			"this is no host name, and its bookings do not count", key)
 		return
 	}
 
@@ -354,7 +354,7 @@ func (r *reading) oddHost(name, v *hujson.Value) {
 		written := strings.Trim(strings.ReplaceAll(fmt.Sprint(gpus), " ", ","), "[]")
 		message = fmt.Sprintf(`%s is read as %s:%s: write { "%[2]s": { "%[3]s": … } }`, key, hosts[0], written)
 	}
-	r.hostProblem("booking:host", name, slot{where.Host, where.Target}, message)
+	r.hostProblem("booking:host", name, slot{where.Host, where.Target}, "%s", message)
 }
 
 // mayBe says which hosts a key may mean, and how to correct it.
