@@ -47,12 +47,7 @@ func EndText(until time.Time) string {
 }
 
 // WholeMinute is the first whole minute that is not before a moment: people write no seconds.
-func WholeMinute(t time.Time) time.Time {
-	if whole := t.Truncate(time.Minute); whole.Before(t) {
-		return whole.Add(time.Minute)
-	}
-	return t
-}
+func WholeMinute(t time.Time) time.Time { return t.Add(time.Minute - 1).Truncate(time.Minute) }
 
 // span is the length of a period in days of the calendar. Both times are in the same zone.
 func span(from, until time.Time) string {

@@ -151,8 +151,10 @@ func (f *File) RecordReleases(ctx context.Context, by By, vanished []Entry) erro
 func (f *File) locked(ctx context.Context, do func(ctx context.Context, lock, log *os.File) error) error {
 	ctx, cancel := context.WithTimeout(ctx, updateBudget)
 	defer cancel()
-	if err := f.present(ctx); err != nil {
-		return err
+	if _, err := os.Stat(f.path); err != nil { // if the bookings are away, nothing is left in their place
+		if _, err := f.ReadSaved(ctx); err != nil {
+			return err
+		}
 	}
 	for {
 		err := f.lockedOnce(ctx, do)
@@ -160,15 +162,6 @@ func (f *File) locked(ctx context.Context, do func(ctx context.Context, lock, lo
 			return err
 		}
 	}
-}
-
-// present returns an error if the bookings are away, so that nothing is left in their place.
-func (f *File) present(ctx context.Context) error {
-	if _, err := os.Stat(f.path); err == nil {
-		return nil
-	}
-	_, err := f.ReadSaved(ctx)
-	return err
 }
 
 func (f *File) lockedOnce(ctx context.Context, do func(ctx context.Context, lock, log *os.File) error) error {
@@ -205,14 +198,12 @@ func (f *File) update(ctx context.Context, lock, log *os.File, by By, edit func(
 		if errors.Is(err, ErrChanged) && try < 20 && ctx.Err() == nil {
 			continue
 		}
-		if err == nil {
-			_ = f.writeGood(next, time.Time{}) // if it fails, the next generation does it, or says why not
-			if err = cmp.Or(record(log, f.changes(by, data, next)), f.syncDir()); err != nil {
-				return &MadeError{err}
-			}
-		}
 		if err != nil {
 			return fmt.Errorf("replacing the bookings: %w", err)
+		}
+		_ = f.writeGood(next, time.Time{}) // if it fails, the next generation does it, or says why not
+		if err = cmp.Or(record(log, f.changes(by, data, next)), f.syncDir()); err != nil {
+			return &MadeError{err}
 		}
 		return nil
 	}

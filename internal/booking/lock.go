@@ -19,7 +19,7 @@ const lockPause = 20 * time.Millisecond
 // [ErrLocked]. [atomicfile.Unlock] releases it, and so does the end of the process.
 func (f *File) lock(ctx context.Context) (*os.File, error) {
 	for {
-		lock, err := f.openLock()
+		lock, err := f.openShared(f.beside(lockSuffix), atomicfile.OpenLock)
 		if err != nil {
 			return nil, err
 		}
@@ -47,11 +47,6 @@ func stillLocked(lock *os.File) error {
 		return nil
 	}
 	return errors.Join(errLockLost, err)
-}
-
-// openLock opens the lock file and creates it if necessary.
-func (f *File) openLock() (*os.File, error) {
-	return f.openShared(f.beside(lockSuffix), atomicfile.OpenLock)
 }
 
 // openShared opens a file for all who may change the bookings, and creates it if necessary.

@@ -72,14 +72,13 @@ func Vanished(record []Entry, cal *Calendar, opts Options) []Entry {
 func (f *File) vanished(cal *Calendar, opts Options) []snapshot.Problem {
 	gone := Vanished(f.Record(), cal, opts)
 	var problems []snapshot.Problem
-	for i, e := range gone {
-		if i == maxVanished {
-			problems = append(problems, snapshot.Problem{Code: "booking:vanished", File: filepath.Base(f.path),
-				Message: fmt.Sprintf(
-					"%d more bookings are gone from the file, and were not released: gpuboard bookings --log lists them", len(gone)-maxVanished)})
-			break
-		}
+	for _, e := range gone[:min(len(gone), maxVanished)] {
 		problems = append(problems, f.vanishedProblem(e, opts.Now))
+	}
+	if more := len(gone) - maxVanished; more > 0 {
+		problems = append(problems, snapshot.Problem{Code: "booking:vanished", File: filepath.Base(f.path),
+			Message: fmt.Sprintf("%d more bookings are gone from the file, and were not released: "+
+				"gpuboard bookings --log lists them", more)})
 	}
 	return problems
 }
