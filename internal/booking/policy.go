@@ -117,22 +117,9 @@ func (p *Policy) Times(from, until string) (begin, end time.Time, notes []string
 
 func (p *Policy) end(text string, from time.Time) (end time.Time, note string, err error) {
 	if end, note, err = ParseUntil(text, from, p.Now, p.Zone); err != nil {
-		return end, "", &Refusal{Reason: BadEnd, Err: p.otherYear(text, err)}
+		return end, "", &Refusal{Reason: BadEnd, Err: err}
 	}
 	return end, note, nil
-}
-
-// otherYear adds to the error of an end in a past year which year may be meant.
-func (p *Policy) otherYear(text string, err error) error {
-	t, _, unread := ParseMoment(text, p.Now, p.Zone)
-	year := p.Now.In(p.Zone).Year()
-	if unread != nil || t.In(p.Zone).Year() >= year {
-		return err
-	}
-	if !t.AddDate(year-t.In(p.Zone).Year(), 0, 0).After(p.Now) {
-		year++
-	}
-	return fmt.Errorf("%w; is %d meant?", err, year)
 }
 
 // newEnd reads the new end of a booking. A length of time is added to its present end.
