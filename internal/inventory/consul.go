@@ -150,13 +150,13 @@ func (r reply) about() string {
 func (r reply) problems() []snapshot.Problem {
 	var out []snapshot.Problem
 	if r.meta.LastContact > maxLastContact {
-		out = append(out, snapshot.Problem{Code: "discovery:stale-read", Message: fmt.Sprintf(
+		out = append(out, problem("discovery:stale-read", "",
 			"Consul's answer%s is old: the server that gave it last heard of its leader %s ago", r.about(),
-			r.meta.LastContact.Round(time.Second))})
+			r.meta.LastContact.Round(time.Second)))
 	}
 	if r.meta.ResultsFilteredByACLs {
-		out = append(out, snapshot.Problem{Code: "discovery:filtered", Message: fmt.Sprintf(
-			"Consul left hosts out of its answer%s, because the token may not read them", r.about())})
+		out = append(out, problem("discovery:filtered", "",
+			"Consul left hosts out of its answer%s, because the token may not read them", r.about()))
 	}
 	return out
 }

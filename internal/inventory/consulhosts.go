@@ -65,21 +65,18 @@ func hostOf(e *api.ServiceEntry, name string) (Host, []snapshot.Problem) {
 		Note:  cmp.Or(meta["notes"], meta["note"]),
 	}
 	var problems []snapshot.Problem
-	complain := func(code, format string, args ...any) {
-		problems = append(problems, snapshot.Problem{Code: code, Host: name, Message: fmt.Sprintf(format, args...)})
-	}
 	if s := meta["gpus"]; s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 0 || n > snapshot.MaxGPUs {
-			complain("discovery:bad-meta", "%s's meta in Consul says gpus = %s, which is not a number from 0 to %d",
-				name, quote(s), snapshot.MaxGPUs)
+			problems = append(problems, problem("discovery:bad-meta", name,
+				"%s's meta in Consul says gpus = %s, which is not a number from 0 to %d", name, quote(s), snapshot.MaxGPUs))
 		} else {
 			h.ExpectedGPUs = n
 		}
 	}
 	var err error
 	if h.Address, err = addressOf(e, name); err != nil {
-		complain("discovery:bad-meta", "%s's meta in Consul says %v", name, err)
+		problems = append(problems, problem("discovery:bad-meta", name, "%s's meta in Consul says %v", name, err))
 	}
 	h.Check, h.CheckOutput, h.MaintenanceReason = checkOf(e.Checks)
 	h.Maintenance = h.Check == Maintenance
@@ -202,10 +199,14 @@ const maxListed = 16
 func (l *problemList) add(code, host, format string, args ...any) {
 	l.count++
 	if len(l.listed) < maxListed {
-		l.listed = append(l.listed, snapshot.Problem{
-			Code: code, Host: host, Message: snapshot.Text(fmt.Sprintf(format, args...), snapshot.MaxTextBytes),
-		})
+		l.listed = append(l.listed, problem(code, host, format, args...))
 	}
+}
+
+// problem is one whose text is safe and bounded, whatever it quotes.
+func problem(code, host, format string, args ...any) snapshot.Problem {
+	message := snapshot.Text(fmt.Sprintf(format, args...), snapshot.MaxTextBytes)
+	return snapshot.Problem{Code: code, Host: host, Message: message}
 }
 
 func (c *collection) refuse(where string, err error) {
@@ -234,9 +235,7 @@ func (c *collection) result(source string) ([]Host, []snapshot.Problem) {
 	problems := slices.Concat(c.problems, c.refused.listed, c.doubles.listed)
 	more := func(code string, n int, what string) {
 		if n > 0 {
-			problems = append(problems, snapshot.Problem{
-				Code: code, Message: fmt.Sprintf("%s names %d more %s", source, n, what),
-			})
+			problems = append(problems, problem(code, "", "%s names %d more %s", source, n, what))
 		}
 	}
 	more("discovery:bad-name", c.refused.count-len(c.refused.listed),

@@ -159,11 +159,6 @@ func isStatus(err error, code int) bool {
 // registration returns a registration within Consul's limits.
 func (c *Consul) registration(reg Registration) (*api.AgentServiceRegistration, []snapshot.Problem) {
 	var notices []snapshot.Problem
-	cut := func(format string, args ...any) {
-		notices = append(notices, snapshot.Problem{
-			Code: "register:cut", Host: reg.Host, Message: fmt.Sprintf(format, args...),
-		})
-	}
 	number := func(n int) string {
 		if n == 0 {
 			return ""
@@ -182,7 +177,8 @@ func (c *Consul) registration(reg Registration) (*api.AgentServiceRegistration, 
 			meta[key] = safe
 		}
 		if len(strings.Join(strings.Fields(value), " ")) > maxMetaValue {
-			cut("the meta value of %s is cut: Consul takes %d bytes", key, maxMetaValue)
+			notices = append(notices, problem("register:cut", reg.Host,
+				"the meta value of %s is cut: Consul takes %d bytes", key, maxMetaValue))
 		}
 	}
 	tags := tagsOf(reg.Tags)
@@ -190,7 +186,8 @@ func (c *Consul) registration(reg Registration) (*api.AgentServiceRegistration, 
 		tags = []string{} // what the agent returns for none
 	}
 	if len(tags) < len(reg.Tags) {
-		cut("%d tags are left out: they are empty, double, or more than %d", len(reg.Tags)-len(tags), MaxTags)
+		notices = append(notices, problem("register:cut", reg.Host,
+			"%d tags are left out: they are empty, double, or more than %d", len(reg.Tags)-len(tags), MaxTags))
 	}
 	ttl := cmp.Or(max(reg.TTL, 0), DefaultTTL)
 	return &api.AgentServiceRegistration{

@@ -73,8 +73,7 @@ func (r *Resolver) reconcile(
 ) ([]keptHost, []snapshot.Problem) {
 	problems := slices.Clone(a.Problems)
 	complain := func(code, format string, args ...any) {
-		problems = append(problems, snapshot.Problem{Code: code,
-			Message: snapshot.Text(fmt.Sprintf(format, args...), snapshot.MaxTextBytes)})
+		problems = append(problems, problem(code, "", format, args...))
 	}
 	who := source.name()
 	var live, gone []keptHost

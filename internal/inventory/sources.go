@@ -37,9 +37,8 @@ func List(entries []Entry) ([]Host, []snapshot.Problem) {
 		h.clean()
 		var problems []snapshot.Problem
 		if e.GPUs < 0 || e.GPUs > snapshot.MaxGPUs {
-			problems = append(problems, snapshot.Problem{Code: "discovery:bad-list", Host: name,
-				Message: fmt.Sprintf("the list of hosts gives %s %d GPUs; from 0 to %d are possible",
-					name, e.GPUs, snapshot.MaxGPUs)})
+			problems = append(problems, problem("discovery:bad-list", name,
+				"the list of hosts gives %s %d GPUs; from 0 to %d are possible", name, e.GPUs, snapshot.MaxGPUs))
 		} else {
 			h.ExpectedGPUs = e.GPUs
 		}
