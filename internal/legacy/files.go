@@ -22,12 +22,11 @@ func open(path string) (*dir, error) {
 		return nil, fmt.Errorf("opening the older data directory: %w", err)
 	}
 	f, err := root.Open(".")
-	if err != nil {
-		root.Close()
-		return nil, fmt.Errorf("opening the older data directory: %w", err)
+	var entries []os.DirEntry
+	if err == nil {
+		entries, err = f.ReadDir(maxEntries)
+		f.Close()
 	}
-	defer f.Close()
-	entries, err := f.ReadDir(maxEntries)
 	if err != nil && !errors.Is(err, io.EOF) {
 		root.Close()
 		return nil, fmt.Errorf("listing the older data directory: %w", err)

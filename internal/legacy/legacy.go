@@ -252,14 +252,13 @@ func (r *reader) clock(at, written time.Time) {
 	quarter := ahead.Round(15 * time.Minute)
 	switch {
 	case ahead > time.Minute:
-		r.problem("clock:zone", gpusFile, 0,
-			fmt.Sprintf(
-				"its newest line is %s in the future if its times are in %s; the node is in another zone, or its clock is wrong (legacy_zone says which zone the nodes are in)", span(ahead.Round(time.Minute)), r.zone))
+		r.problem("clock:zone", gpusFile, 0, "its newest line is %s in the future if its times are in %s; the node is in "+
+			"another zone, or its clock is wrong (legacy_zone says which zone the nodes are in)",
+			span(ahead.Round(time.Minute)), r.zone)
 	case quarter != 0 && quarter > -maxZones && (ahead-quarter).Abs() < 90*time.Second && !written.IsZero() &&
 		r.now.Sub(written).Abs() < 2*time.Minute:
-		r.problem("clock:zone", gpusFile, 0,
-			fmt.Sprintf(
-				"it was written just now, and its newest line is almost exactly %s old if its times are in %s: the node is in another zone (legacy_zone says which)", span(-quarter), r.zone))
+		r.problem("clock:zone", gpusFile, 0, "it was written just now, and its newest line is almost exactly %s old if "+
+			"its times are in %s: the node is in another zone (legacy_zone says which)", span(-quarter), r.zone)
 	}
 }
 
@@ -274,12 +273,12 @@ type reader struct {
 	problems []snapshot.Problem
 }
 
-func (r *reader) problem(code, file string, line int, message string) {
+func (r *reader) problem(code, file string, line int, format string, args ...any) {
 	if len(r.problems) >= maxProblems {
 		return
 	}
 	p := snapshot.Problem{Code: code, Host: r.host, File: r.host + file,
-		Message: snapshot.Text(message, snapshot.MaxTextBytes)}
+		Message: snapshot.Text(fmt.Sprintf(format, args...), snapshot.MaxTextBytes)}
 	if line > 0 {
 		p.Line, p.Col = line, 1
 	}
@@ -303,8 +302,8 @@ func (r *reader) table(file string, data []byte, first, last int, use func(f []s
 // unusable reports the invalid lines of a file in one problem.
 func (r *reader) unusable(file string, lines []int) {
 	if len(lines) > 0 {
-		r.problem("legacy:line", file, lines[0],
-			fmt.Sprintf("%d lines could not be understood, the first of them this one", len(lines)))
+		r.problem("legacy:line", file, lines[0], "%d lines could not be understood, the first of them this one",
+			len(lines))
 	}
 }
 
