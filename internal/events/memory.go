@@ -90,14 +90,12 @@ func (d *diff) gpus(h *board.Host) {
 
 // gpu compares one GPU of a host that has sent a snapshot.
 func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMemory {
-	is := GPUMemory{Index: g.Index, State: g.State, Since: h.SnapshotAt, UsedSince: was.UsedSince, Users: was.Users}
+	is := GPUMemory{Index: g.Index, State: g.State, Since: h.SnapshotAt, UsedSince: was.UsedSince, Users: was.Users,
+		Occasions: map[Kind]Occasion{}}
 	if known && was.State == g.State {
 		is.Since = was.Since
 	}
-	say := func(kind Kind, cause time.Time, users []string, summary string) {
-		d.emit(Event{Kind: kind, Host: h.Name, GPU: new(g.Index), UUID: g.UUID, At: h.SnapshotAt, Users: users,
-			Summary: name(h, g) + " " + summary}, cause)
-	}
+	r := row{d, h, g, &is}
 	lost := known && was.State == board.Lost
 	switch {
 	case g.State == board.Lost && known && !lost:
@@ -113,11 +111,11 @@ func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMe
 		default:
 			why = snapshot.Says("the driver", why)
 		}
-		say(GPULost, was.Since, named(g.Users(), was.Users), "is lost: "+why)
+		r.say(GPULost, was.Since, named(g.Users(), was.Users), "is lost: "+why, "")
 	case g.State != board.Lost && lost:
-		say(GPUBack, was.Since, nil, "is back")
+		r.say(GPUBack, was.Since, nil, "is back", "")
 	}
-	d.occasions(h, g, was, &is)
+	r.occasions(was)
 	if len(g.Slices) > 0 {
 		return is // the other events are those of its slices
 	}
@@ -126,7 +124,7 @@ func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMe
 		for _, o := range g.Left() {
 			words, by = words+by+o.String(), ", "
 		}
-		say(GPUStuck, was.Since, named(board.PeopleOf(g.Left()), nil), words)
+		r.say(GPUStuck, was.Since, named(board.PeopleOf(g.Left()), nil), words, "")
 	}
 
 	switch {
@@ -149,7 +147,7 @@ func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMe
 			if len(is.Users) > 0 {
 				who = ", used by " + strings.Join(is.Users, ", ")
 			}
-			say(GPUFreed, is.Since, is.Users, "is free after "+snapshot.Length(span.Truncate(time.Minute))+who)
+			r.say(GPUFreed, is.Since, is.Users, "is free after "+snapshot.Length(span.Truncate(time.Minute))+who, "")
 		}
 		is.UsedSince, is.Users = time.Time{}, nil
 	case g.State != board.Free:

@@ -42,7 +42,7 @@ func (o Occasion) told() (people []string) {
 	return people
 }
 
-// A row is a GPU or slice whose occasions are looked for, in a snapshot that speaks about now.
+// A row is a GPU or slice in a snapshot that speaks about now.
 type row struct {
 	*diff
 	host *board.Host
@@ -52,10 +52,10 @@ type row struct {
 
 // occasions reports what is new of the occasions of a GPU, and continues those that go on. Only people who use the
 // GPU for certain, or have booked it, are told.
-func (d *diff) occasions(h *board.Host, g *board.GPU, was GPUMemory, is *GPUMemory) {
-	r := row{d, h, g, is}
+func (r *row) occasions(was GPUMemory) {
+	h, g := r.host, r.gpu
 	for kind, o := range was.Occasions {
-		r.put(kind, Occasion{o.Seen, maps.Clone(o.People)})
+		r.is.Occasions[kind] = Occasion{o.Seen, maps.Clone(o.People)}
 	}
 	if len(g.Slices) == 0 && g.ProcessesUnknown == "" && g.State != board.Lost {
 		r.contested()
@@ -94,13 +94,6 @@ func (r *row) say(kind Kind, cause time.Time, users []string, summary, command s
 		Users: users, Summary: summary}, cause)
 }
 
-func (r *row) put(kind Kind, o Occasion) {
-	if r.is.Occasions == nil {
-		r.is.Occasions = map[Kind]Occasion{}
-	}
-	r.is.Occasions[kind] = o
-}
-
 // set remembers when somebody's part of an occasion began, and forgets the oldest of too many.
 func (r *row) set(kind Kind, who string, t Telling) {
 	o := r.is.Occasions[kind]
@@ -113,7 +106,7 @@ func (r *row) set(kind Kind, who string, t Telling) {
 			return cmp.Or(o.People[a].Since.Compare(o.People[b].Since), strings.Compare(a, b))
 		}))
 	}
-	r.put(kind, o)
+	r.is.Occasions[kind] = o
 }
 
 // due notes that an occasion concerns somebody, and reports whether and since when they are to be told now.
@@ -131,7 +124,7 @@ func (r *row) due(kind Kind, who string) (since time.Time, now bool) {
 func (r *row) seen(kind Kind) {
 	o := r.is.Occasions[kind]
 	o.Seen = r.host.SnapshotAt
-	r.put(kind, o)
+	r.is.Occasions[kind] = o
 }
 
 // over reports an occasion that has been away for a while to those who were told of it, and forgets it.
