@@ -46,23 +46,19 @@ func refused(err error, endField string) *refusal {
 }
 
 func policyRefusal(p *booking.Refusal, endField string) *refusal {
-	switch p.Reason {
-	case booking.Taken:
-		return &refusal{status: http.StatusConflict, say: "conflict", clashes: p.Bookings}
-	case booking.Already:
-		return &refusal{status: http.StatusConflict, say: "already", clashes: p.Bookings[:1]}
-	case booking.NotYours:
-		return &refusal{status: http.StatusForbidden, say: "not-yours", clashes: p.Bookings}
-	case booking.OverLimit:
-		return &refusal{status: http.StatusUnprocessableEntity, say: "limit", detail: p.Error(), field: endField}
-	case booking.Running:
-		return &refusal{status: http.StatusConflict, say: "running", field: "over"}
-	case booking.RunningChanged:
-		return &refusal{status: http.StatusConflict, say: "running-changed", field: "over"}
-	case booking.BadBegin:
-		return &refusal{status: http.StatusUnprocessableEntity, say: "time", detail: p.Error(), field: "from"}
-	case booking.BadEnd:
-		return &refusal{status: http.StatusUnprocessableEntity, say: "time", detail: p.Error(), field: endField}
+	const wrong = http.StatusUnprocessableEntity
+	why, known := map[booking.Reason]refusal{
+		booking.Taken:          {status: http.StatusConflict, say: "conflict", clashes: p.Bookings},
+		booking.Already:        {status: http.StatusConflict, say: "already", clashes: p.Bookings[:min(len(p.Bookings), 1)]},
+		booking.NotYours:       {status: http.StatusForbidden, say: "not-yours", clashes: p.Bookings},
+		booking.OverLimit:      {status: wrong, say: "limit", detail: p.Error(), field: endField},
+		booking.Running:        {status: http.StatusConflict, say: "running", field: "over"},
+		booking.RunningChanged: {status: http.StatusConflict, say: "running-changed", field: "over"},
+		booking.BadBegin:       {status: wrong, say: "time", detail: p.Error(), field: "from"},
+		booking.BadEnd:         {status: wrong, say: "time", detail: p.Error(), field: endField},
+	}[p.Reason]
+	if !known {
+		why = refusal{status: http.StatusConflict, say: "gone"}
 	}
-	return &refusal{status: http.StatusConflict, say: "gone"}
+	return &why
 }

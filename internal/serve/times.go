@@ -69,12 +69,8 @@ func (d *bookingForm) answerTimes(w http.ResponseWriter, r *http.Request) {
 
 // zone is the time zone that a browser says it is in, or the site's if that is not known here.
 func (d *bookingForm) zone(name string) *time.Location {
-	if name == "" || name == "Local" || len(name) > maxZoneName {
-		return d.Zone
+	if zone, err := time.LoadLocation(name); err == nil && name != "" && name != "Local" && len(name) <= maxZoneName {
+		return zone
 	}
-	zone, err := time.LoadLocation(name)
-	if err != nil {
-		return d.Zone
-	}
-	return zone
+	return d.Zone
 }
