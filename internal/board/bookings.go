@@ -115,17 +115,21 @@ func FreeFrom(chain []*booking.Booking) time.Time {
 	return end
 }
 
-func (m *merger) shown(b *booking.Booking) Booking {
+// Shown is a booking as boards have it at a moment, but for its file and the numbers of its GPUs.
+func Shown(b *booking.Booking, now time.Time) Booking {
 	s := Booking{
-		ID: b.ID, Host: b.Host, Name: b.Name, From: b.From, Until: b.Until,
-		Comment: b.Comment, Kind: string(b.Kind), By: b.By, Forced: b.Forced, File: m.Calendar.File, Line: b.Line,
-		Col:     b.Col,
-		Active:  b.ActiveAt(m.Now),
-		Expired: b.OverAt(m.Now),
+		ID: b.ID, Host: b.Host, Name: b.Name, From: b.From, Until: b.Until, Comment: b.Comment, Kind: string(b.Kind),
+		By: b.By, Forced: b.Forced, Line: b.Line, Col: b.Col, Active: b.ActiveAt(now), Expired: b.OverAt(now),
 	}
 	if !byNumber(b) {
 		s.UUID = b.Target.UUID
 	}
+	return s
+}
+
+func (m *merger) shown(b *booking.Booking) Booking {
+	s := Shown(b, m.Now)
+	s.File = m.Calendar.File
 	switch p := m.facts(b.Host).cards[b.Target.UUID]; {
 	case p != nil:
 		s.GPUs = []int{p.gpu.Index}

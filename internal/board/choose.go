@@ -204,14 +204,6 @@ func bookedBy(g *GPU, mine func(string) bool) bool {
 	return mine(g.Booking.Name) && !slices.ContainsFunc(g.Others, func(b Booking) bool { return !mine(b.Name) })
 }
 
-// DeviceID is the UUID, which CUDA knows whatever its order, or the index if the UUID is not safe in a shell.
-func DeviceID(g *GPU) string {
-	if !shellSafe(g.UUID) {
-		return strconv.Itoa(g.Index)
-	}
-	return g.UUID
-}
-
 // shellSafe reports whether a UUID is one that a shell takes for a word.
 func shellSafe(id string) bool {
 	return id != "" && strings.Trim(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-/") == ""

@@ -49,7 +49,7 @@ func TestDevicesAreSafeInAShell(t *testing.T) {
 		{gpu("a,b"), "3"}, {gpu("GPU-é"), "3"},
 		{gpu("MIG-GPU-1/7/0"), "MIG-GPU-1/7/0"}, {gpu("`x`"), "3"},
 	} {
-		if got := DeviceID(c.gpu); got != c.want {
+		if got := new(Host).Device(c.gpu); got != c.want {
 			t.Errorf("%q: %q, want %q", c.gpu.UUID, got, c.want)
 		}
 	}

@@ -68,13 +68,8 @@ func (m *merger) decided(h *Host, g GPU, state State, reason string) GPU {
 // forget drops every reading, so that old numbers never look like live ones. The card's identity stays.
 func (g *GPU) forget() {
 	old := g.GPU
-	g.GPU = snapshot.GPU{
-		Index: old.Index, Vendor: old.Vendor, UUID: old.UUID, PCIBusID: old.PCIBusID, Name: old.Name,
-		MemoryTotal:  old.MemoryTotal,
-		MemoryShared: old.MemoryShared, Readings: snapshot.Readings{PowerLimit: old.PowerLimit}, MIGMode: old.MIGMode,
-		Health: snapshot.HealthUnknown,
-	}
-	g.Processes = nil
+	g.GPU = cardOf(&old).gpu()
+	g.MemoryShared, g.PowerLimit, g.Processes = old.MemoryShared, old.PowerLimit, nil
 }
 
 // use is what holds a GPU, as far as that is known.

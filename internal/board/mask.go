@@ -63,10 +63,7 @@ func (b *Board) Mask(p Privacy) *Board {
 		m.hosts[b.Hosts[i].Name] = true
 	}
 	out := *b
-	out.Hosts = make([]Host, len(b.Hosts))
-	for i, h := range b.Hosts {
-		out.Hosts[i] = m.host(h)
-	}
+	out.Hosts = each(b.Hosts, m.host)
 	out.Users = m.users(b.Users)
 	out.Bookings = m.bookings(b.Bookings)
 	out.Problems = m.problems(b.Problems)
@@ -125,9 +122,15 @@ func (m *masker) host(h Host) Host {
 		}
 	}
 	out.Problems = m.problems(h.Problems)
-	out.GPUs = make([]GPU, len(h.GPUs))
-	for i, g := range h.GPUs {
-		out.GPUs[i] = m.gpu(g)
+	out.GPUs = each(h.GPUs, m.gpu)
+	return out
+}
+
+// each returns a new list with what f makes of each.
+func each[T any](list []T, f func(T) T) []T {
+	out := slices.Clone(list)
+	for i := range out {
+		out[i] = f(out[i])
 	}
 	return out
 }
@@ -144,23 +147,13 @@ func (m *masker) gpu(g GPU) GPU {
 			out.Holders = renamed(g.Holders, m.Name)
 		}
 	}
-	out.Slices = nil
-	for _, s := range g.Slices {
-		out.Slices = append(out.Slices, m.gpu(s))
-	}
-	out.Processes = make([]Process, len(g.Processes))
-	for i, p := range g.Processes {
-		out.Processes[i] = m.process(p)
-	}
+	out.Slices = each(g.Slices, m.gpu)
+	out.Processes = each(g.Processes, m.process)
 	out.Booking, out.Next = m.bookingAt(g.Booking), m.bookingAt(g.Next)
 	out.Others = m.bookings(g.Others)
 	if g.Last != nil {
-		last := LastSeen{State: g.Last.State, At: g.Last.At}
-		for _, u := range g.Last.Users {
-			last.Users = append(last.Users, m.Name(u))
-		}
-		last.Users = slices.Compact(last.Users)
-		out.Last = &last
+		users := slices.Compact(each(g.Last.Users, m.Name))
+		out.Last = &LastSeen{State: g.Last.State, Users: users, At: g.Last.At}
 	}
 	return out
 }
@@ -193,21 +186,20 @@ func (m *masker) process(p Process) Process {
 			GPUInstanceID: p.GPUInstanceID, ComputeInstanceID: p.ComputeInstanceID,
 		}, Person: m.Name(p.Person), Likely: m.Name(p.Likely), Computes: p.Computes, Share: p.Share}
 	}
-	out.Children = make([]snapshot.Child, len(p.Children))
-	for i, c := range p.Children {
+	out.Children = each(p.Children, func(c snapshot.Child) snapshot.Child {
 		if m.MasksPeople() {
 			c.User = m.Name(c.Owner().Person)
 		}
-		out.Children[i] = c
-	}
+		if m.Programs == ProgramsHidden {
+			c.Program = ""
+		}
+		return c
+	})
 	if m.Programs == ProgramsHidden {
 		if !p.Service() { // which nobody runs for themselves
 			out.Program = ""
 		}
 		out.Unit = "" // which is called after the program
-		for i := range out.Children {
-			out.Children[i].Program = ""
-		}
 	}
 	return out
 }
@@ -261,14 +253,13 @@ func (m *masker) problems(list []snapshot.Problem) []snapshot.Problem {
 	if !m.MasksPeople() {
 		return list
 	}
-	out := make([]snapshot.Problem, len(list))
-	for i, p := range list {
-		out[i] = snapshot.Problem{Code: p.Code, Message: p.Code, GPU: p.GPU}
+	return each(list, func(p snapshot.Problem) snapshot.Problem {
+		masked := snapshot.Problem{Code: p.Code, Message: p.Code, GPU: p.GPU}
 		if m.hosts[p.Host] {
-			out[i].Host = p.Host
+			masked.Host = p.Host
 		}
-	}
-	return out
+		return masked
+	})
 }
 
 // users adds up those who are one after masking.

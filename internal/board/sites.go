@@ -80,7 +80,7 @@ func (s *Site) known(sums Sums) Sums {
 
 // Others sums up the boards that this one reads. What they read themselves counts once.
 func (b *Board) Others() (o Others) {
-	seen := map[string]bool{b.ID: true}
+	seen := func(id string) bool { return id == b.ID || slices.Contains(o.IDs, id) }
 	for i := range b.Sites {
 		s := &b.Sites[i]
 		if s.Summary == nil {
@@ -88,23 +88,19 @@ func (b *Board) Others() (o Others) {
 		}
 		o.add(s.known(s.Summary.Own))
 		o.Depth = max(o.Depth, 1)
-		if id := s.Summary.ID; id != "" && !seen[id] {
-			seen[id] = true
+		if id := s.Summary.ID; id != "" && !seen(id) {
 			o.IDs = append(o.IDs, id)
 		}
 	}
 	for i := range b.Sites {
 		s := &b.Sites[i]
 		if s.Summary == nil || len(s.Summary.Others.IDs)+len(o.IDs) > MaxBoards ||
-			slices.ContainsFunc(s.Summary.Others.IDs, func(id string) bool { return seen[id] }) {
+			slices.ContainsFunc(s.Summary.Others.IDs, seen) {
 			continue
 		}
 		o.add(s.known(s.Summary.Others.Sums))
 		o.Depth = max(o.Depth, 1+s.Summary.Others.Depth)
-		for _, id := range s.Summary.Others.IDs {
-			seen[id] = true
-			o.IDs = append(o.IDs, id)
-		}
+		o.IDs = append(o.IDs, s.Summary.Others.IDs...)
 	}
 	return o
 }

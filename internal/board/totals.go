@@ -173,13 +173,10 @@ func freeNow(hosts []Host) []Unit {
 func nextFree(hosts []Host) *Unit {
 	var next *Unit
 	for h, g := range units(hosts) {
-		if g.State != Booked && g.State != InUse {
-			continue
+		ends := (g.State == Booked || g.State == InUse) && g.Booking != nil && !g.FreeFrom.IsZero()
+		if ends && (next == nil || g.FreeFrom.Before(next.GPU.FreeFrom)) {
+			next = &Unit{h, g}
 		}
-		if g.Booking == nil || g.FreeFrom.IsZero() || next != nil && !g.FreeFrom.Before(next.GPU.FreeFrom) {
-			continue
-		}
-		next = &Unit{h, g}
 	}
 	return next
 }

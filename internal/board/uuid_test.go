@@ -26,7 +26,7 @@ func TestTwoGPUsOfOneUUID(t *testing.T) {
 	states := func(b *board.Board) string {
 		var words []string
 		for _, g := range b.Hosts[0].GPUs {
-			words = append(words, board.DeviceID(&g)+" "+string(g.State))
+			words = append(words, b.Hosts[0].Device(&g)+" "+string(g.State))
 		}
 		return strings.Join(words, ", ")
 	}

@@ -55,41 +55,33 @@ func (h *Host) DriverOf(g *GPU) string {
 // OneVendor keeps the units of one vendor, because no program uses GPUs of two: of the vendor that the first one is of,
 // or of the next one if that has too few.
 func OneVendor(units []Unit, n int) []Unit {
-	var most []Unit
-	for len(units) > 0 {
-		first := units[0].GPU.Maker()
-		var of, others []Unit
-		for _, u := range units {
-			if u.GPU.Maker() == first {
-				of = append(of, u)
-			} else {
-				others = append(others, u)
-			}
-		}
-		if len(of) >= max(n, 1) {
-			return of
-		}
-		if len(of) > len(most) {
-			most = of
-		}
-		units = others
+	if len(units) == 0 {
+		return nil
 	}
-	return most
+	of := map[snapshot.Vendor][]Unit{}
+	for _, u := range units {
+		of[u.GPU.Maker()] = append(of[u.GPU.Maker()], u)
+	}
+	enough := func(u Unit) int { return min(len(of[u.GPU.Maker()]), max(n, 1)) }
+	first := slices.MaxFunc(units, func(x, y Unit) int { return cmp.Compare(enough(x), enough(y)) })
+	return of[first.GPU.Maker()]
 }
 
 // rocrUUID is the form in which AMD's runtime takes a UUID.
 var rocrUUID = regexp.MustCompile(`^GPU-[0-9a-f]{16}$`)
 
-// Device is how the runtime of the vendor names a GPU or slice of the host: by UUID, or else by number; "" for a slice
-// that it has no name for.
+// Device is how the runtime of the vendor names a GPU or slice of the host: by UUID, which CUDA knows whatever its order,
+// or else by number; "" for a slice that it has no name for.
 func (h *Host) Device(g *GPU) string {
 	switch {
 	case g.Maker() != snapshot.NVIDIA && !rocrUUID.MatchString(g.UUID):
 		return h.place(g)
-	case g.Slice != nil && !shellSafe(g.UUID): // CUDA knows a slice by nothing else
+	case shellSafe(g.UUID):
+		return g.UUID
+	case g.Slice != nil: // CUDA knows a slice by nothing else
 		return ""
 	}
-	return DeviceID(g)
+	return itoa(g.Index)
 }
 
 // Environment sets the variables with which the runtime of a vendor shows a program these GPUs and slices, which are of

@@ -196,12 +196,7 @@ func (e *editor) log() error {
 func (e *editor) published(path string, list []booking.Booking, problems []snapshot.Problem) error {
 	b := &board.Board{GeneratedAt: e.Now.UTC(), Problems: problems}
 	for _, bk := range list {
-		shown := board.Booking{
-			ID: bk.ID, Host: bk.Host, UUID: bk.Target.UUID, Name: bk.Name, From: bk.From, Until: bk.Until,
-			Comment: bk.Comment,
-			Kind:    string(bk.Kind), By: bk.By, Forced: bk.Forced, Line: bk.Line,
-			Active: bk.ActiveAt(e.Now), Expired: bk.OverAt(e.Now),
-		}
+		shown := board.Shown(&bk, e.Now)
 		if index, known := e.Fleet.Index(bk); known {
 			shown.GPUs = []int{index}
 		}
