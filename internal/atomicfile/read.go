@@ -43,18 +43,23 @@ func regular(f *os.File, err error) (*os.File, fs.FileInfo, error) {
 
 // Read returns the content of a regular file of at most limit bytes. See [Open].
 func Read(path string, limit int64) ([]byte, error) {
-	f, info, err := Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info.Size() > limit {
+	data, info, err := ReadUpTo(path, limit)
+	if err == nil && info.Size() > limit {
 		return nil, fmt.Errorf("reading %s: it has %d bytes, and %d are the most", path, info.Size(), limit)
 	}
-	var out bytes.Buffer
-	out.Grow(int(info.Size()) + bytes.MinRead)
-	_, err = out.ReadFrom(io.LimitReader(f, limit))
-	return out.Bytes(), err
+	return data, err
+}
+
+// ReadUpTo returns at most limit bytes of a regular file, which are not nil, and what is known of it. See [Open].
+func ReadUpTo(path string, limit int64) ([]byte, fs.FileInfo, error) {
+	f, info, err := Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	data := bytes.NewBuffer(make([]byte, 0, min(info.Size(), limit)+bytes.MinRead))
+	_, err = data.ReadFrom(io.LimitReader(f, limit))
+	return data.Bytes(), info, err
 }
 
 // SetAside returns the command that moves away what lies in the place of a regular file, "" for

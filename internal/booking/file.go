@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -90,22 +89,15 @@ func (f *File) Read() ([]byte, error) {
 		}
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
+	case err != nil:
+		return nil, err
 	}
-	return data, err
+	return data, nil
 }
 
-// readRegular reads a regular file, up to one byte more than [MaxFileBytes].
+// readRegular reads a regular file, up to one byte more than [MaxFileBytes]. nil would mean that there is no file.
 func readRegular(path string) ([]byte, fs.FileInfo, error) {
-	f, info, err := atomicfile.Open(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close()
-	data := bytes.NewBuffer(make([]byte, 0, min(info.Size(), MaxFileBytes)+bytes.MinRead))
-	if _, err := data.ReadFrom(io.LimitReader(f, MaxFileBytes+1)); err != nil {
-		return nil, nil, err
-	}
-	return data.Bytes(), info, nil // it is not nil, which would mean that there is no file
+	return atomicfile.ReadUpTo(path, MaxFileBytes+1)
 }
 
 // updateBudget limits one Update, including the wait for the lock.

@@ -23,7 +23,6 @@ var (
 				`(?:(?: +|T)` + clockForm +
 				`(?::(\d{2})(?:\.\d{1,9})?)?(?: ?(Z|[+-]\d{2}:?\d{2}|[A-Z][A-Z0-9+-]{1,5}))?)?$`)
 	})
-	dayTime  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([a-z]+)(?: +(.+))?$`) })
 	clock    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^` + clockForm + `$`) })
 	spanTime = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(
@@ -286,12 +285,8 @@ func parseMoment(s string, begin, now time.Time, zone *time.Location, end bool) 
 	word, clock := "", s
 	w, ok := timeOfDay(clock)
 	if !ok {
-		var words []string
-		if words = dayTime().FindStringSubmatch(clock); words == nil {
-			return time.Time{}, "", notUnderstood(said)
-		}
-		word, clock = words[1], words[2]
-		if w, ok = timeOfDay(clock); !ok && clock != "" {
+		word, clock, _ = strings.Cut(s, " ")
+		if w, ok = timeOfDay(clock); !ok && (clock != "" || word == "") {
 			return time.Time{}, "", notUnderstood(said)
 		}
 		if clock == "midnight" {

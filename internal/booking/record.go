@@ -99,15 +99,15 @@ func (f *File) changes(by By, before, after []byte) []Entry {
 			return r.Host == b.Host && r.Target == b.Target && r.Written == b.Written && r.Kind == b.Kind &&
 				r.From.Equal(b.From)
 		})
-		switch {
-		case i < 0:
+		if i < 0 {
 			entries = append(entries, entryOf(by, Booked, "", b))
 			continue
-		case b.OverAt(by.At):
-			entries = append(entries, entryOf(by, Released, removed[i].ID, b))
-		default:
-			entries = append(entries, entryOf(by, Changed, removed[i].ID, b))
 		}
+		action := Changed
+		if b.OverAt(by.At) {
+			action = Released
+		}
+		entries = append(entries, entryOf(by, action, removed[i].ID, b))
 		removed = slices.Delete(removed, i, i+1)
 	}
 	for _, b := range removed {
