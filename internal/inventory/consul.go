@@ -72,9 +72,6 @@ func NewConsul(o ConsulOptions) (*Consul, error) {
 		return nil, fmt.Errorf("reading the Consul options: %d datacenters, and %d is the most",
 			len(o.Datacenters), MaxDatacenters)
 	}
-	if slices.Contains(o.Datacenters, "") {
-		return nil, errors.New("reading the Consul options: a datacenter without a name")
-	}
 	c := &Consul{opts: o}
 	var missing *fileError
 	if _, _, err := c.client(); err != nil && !errors.As(err, &missing) {

@@ -428,7 +428,7 @@ func TestConsulOptions(t *testing.T) {
 	for _, o := range []ConsulOptions{
 		{Service: "../kv/secret"}, {Service: ".."}, {Service: "a?b"}, {Service: "a\nb"},
 		{Address: "gopher://x"},
-		{Datacenters: []string{"east", ""}}, {Datacenters: make([]string, MaxDatacenters+1)},
+		{Datacenters: make([]string, MaxDatacenters+1)},
 	} {
 		if _, err := NewConsul(o); err == nil {
 			t.Errorf("%+v: no error", o)
