@@ -1,6 +1,7 @@
 package board
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -140,21 +141,15 @@ type ContainerPerson struct{ Pattern, Login string }
 
 // WithDefaults sets the numbers that are zero.
 func (s Settings) WithDefaults() Settings {
-	orDefault(&s.DownAfter, 24*time.Hour)
-	orDefault(&s.ClockTolerance, time.Minute)
-	orDefault(&s.FreeMemoryMiB, 500)
-	orDefault(&s.FreeMemoryPercent, 2)
-	orDefault(&s.NoShow, 2*time.Hour)
-	orDefault(&s.IdleWindow, 30*time.Minute)
-	orDefault(&s.IdleNotice, 6*time.Hour)
-	orDefault(&s.ShowExpired, 48*time.Hour)
+	s.DownAfter = cmp.Or(max(s.DownAfter, 0), 24*time.Hour)
+	s.ClockTolerance = cmp.Or(max(s.ClockTolerance, 0), time.Minute)
+	s.FreeMemoryMiB = cmp.Or(max(s.FreeMemoryMiB, 0), 500)
+	s.FreeMemoryPercent = cmp.Or(max(s.FreeMemoryPercent, 0), 2)
+	s.NoShow = cmp.Or(max(s.NoShow, 0), 2*time.Hour)
+	s.IdleWindow = cmp.Or(max(s.IdleWindow, 0), 30*time.Minute)
+	s.IdleNotice = cmp.Or(max(s.IdleNotice, 0), 6*time.Hour)
+	s.ShowExpired = cmp.Or(max(s.ShowExpired, 0), 48*time.Hour)
 	return s
-}
-
-func orDefault[T time.Duration | int64 | float64](value *T, otherwise T) {
-	if *value <= 0 {
-		*value = otherwise
-	}
 }
 
 // staleAfter is the age at which news of a node with this interval is old.

@@ -129,14 +129,12 @@ func (m *merger) places(h *Host, inv inventory.Host, snap *snapshot.Snapshot) []
 			lost = append(lost, p)
 		}
 	}
-	kept = newest(kept, snapshot.MaxGPUs-len(rows))
-	rows = append(rows, kept...)
+	rows = append(rows, newest(kept, snapshot.MaxGPUs-len(rows))...)
 	room := snapshot.MaxGPUs - len(rows)
 	if inv.ExpectedGPUs > 0 {
 		room = max(0, min(room, inv.ExpectedGPUs-len(rows)))
 	}
-	lost = newest(lost, room)
-	rows = append(rows, lost...)
+	rows = append(rows, newest(lost, room)...)
 	for len(rows) < min(inv.ExpectedGPUs, snapshot.MaxGPUs) {
 		rows = append(rows, place{gpu: snapshot.GPU{Index: -1, Health: snapshot.HealthUnknown}, lost: lostNow})
 	}
