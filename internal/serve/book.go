@@ -314,7 +314,11 @@ func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
 		err = nil
 	}
 	if err != nil {
-		why := refused(err, endField(action))
+		endField := "until"
+		if action == "extend" {
+			endField = "end"
+		}
+		why := refused(err, endField)
 		if why == nil && !d.File().Load(v.Options()).Broken {
 			d.fail(w, "saving a booking", err)
 			return
@@ -396,14 +400,6 @@ func (d *bookingForm) edit(v *visit, action string) (func([]byte) (booking.Chang
 		}, err
 	}
 	return nil, &refusal{status: http.StatusBadRequest, say: "invalid", detail: "the form does not say what to do"}
-}
-
-// endField is the field of the form that an action reads an end from.
-func endField(action string) string {
-	if action == "extend" {
-		return "end"
-	}
-	return "until"
 }
 
 // fail answers when something is wrong here, and tells the log alone what.

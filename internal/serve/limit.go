@@ -34,8 +34,11 @@ func (l *limiter) take(keys ...string) (wait time.Duration) {
 	if wait > 0 {
 		return wait
 	}
+	if len(l.used) >= maxKeys { // first go the keys of which nothing counts any more, else all
+		maps.DeleteFunc(l.used, func(key string, _ time.Time) bool { return l.present(key) == 0 })
+	}
 	if len(l.used) >= maxKeys {
-		l.forget()
+		clear(l.used)
 	}
 	for _, key := range keys {
 		l.used[key] = l.now().Add(l.present(key) + l.every)
@@ -52,14 +55,6 @@ func (l *limiter) giveBack(key string) {
 
 // present is how long what a key did still counts.
 func (l *limiter) present(key string) time.Duration { return max(0, l.used[key].Sub(l.now())) }
-
-// forget makes room: first go the keys of which nothing counts any more, else all.
-func (l *limiter) forget() {
-	maps.DeleteFunc(l.used, func(key string, _ time.Time) bool { return l.present(key) == 0 })
-	if len(l.used) >= maxKeys {
-		clear(l.used)
-	}
-}
 
 // addressKey is what counts as one client: an IPv4 address, or an IPv6 network.
 func addressKey(a netip.Addr) string {
