@@ -92,21 +92,16 @@ func (d *document) encode(text []byte) ([]byte, error) {
 			c, ok = byte(r), true
 		}
 		if !ok {
-			return nil, &EncodingError{Rune: r}
+			return nil, fmt.Errorf("%w, which has no %q: convert the file to UTF-8 first, or write it another way",
+				ErrEncoding, r)
 		}
 		out = append(out, c)
 	}
 	return out, nil
 }
 
-// An EncodingError says that a character does not exist in the encoding of the
-// file. In UTF-8 it does.
-type EncodingError struct{ Rune rune }
-
-func (e *EncodingError) Error() string {
-	return fmt.Sprintf(
-		"the file is in Windows-1252 (Latin-1), which has no %q: convert the file to UTF-8 first, or write it another way", e.Rune)
-}
+// ErrEncoding is wrapped by the error about a character that the encoding of the file does not have. In UTF-8 it does.
+var ErrEncoding = errors.New("the file is in Windows-1252 (Latin-1)")
 
 // ToUTF8 returns the file in UTF-8. One that is in UTF-8 already, or is no text, is returned as it is.
 func ToUTF8(data []byte) string {

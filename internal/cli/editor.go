@@ -211,7 +211,6 @@ func (e *editor) made(err error) error {
 func (e *editor) failed(err error) error {
 	var f *failure.Error
 	var refusal *booking.Refusal
-	var encoding *booking.EncodingError
 	var restorable *booking.RestorableError
 	switch {
 	case err == nil || errors.As(err, &f):
@@ -229,7 +228,7 @@ func (e *editor) failed(err error) error {
 			"check with gpuboard bookings --mine whether it was saved, and try again")
 	case errors.Is(err, booking.ErrInvalid):
 		return failure.New(failure.ExitUsage, err, "")
-	case errors.As(err, &encoding):
+	case errors.Is(err, booking.ErrEncoding):
 		return failure.New(failure.ExitError, err, "for instance: iconv -f WINDOWS-1252 -t UTF-8")
 	case errors.Is(err, fs.ErrPermission):
 		return failure.New(failure.ExitError, err,

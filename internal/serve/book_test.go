@@ -434,7 +434,7 @@ func TestWhyNothingWasSaved(t *testing.T) {
 		retry, says string
 	}{
 		"another change": {err: booking.ErrLocked, code: 503, retry: "1", says: "Try again."},
-		"no such sign":   {err: &booking.EncodingError{Rune: '猫'}, code: 422, says: "Windows-1252"},
+		"no such sign":   {err: fmt.Errorf("%w, …", booking.ErrEncoding), code: 422, says: "Windows-1252"},
 		"no booking": {err: fmt.Errorf("%w: it names no GPU", booking.ErrInvalid), code: 422,
 			says: "it names no GPU"},
 		"a broken server": {err: errors.New("reading /srv/secret"), code: 500, says: "nothing is known to be saved"},

@@ -22,7 +22,6 @@ func (r *refusal) Error() string { return r.say + " " + r.detail }
 // the end was read from. It is nil for other errors, which are not refusals.
 func refused(err error, endField string) *refusal {
 	var policy *booking.Refusal
-	var encoding *booking.EncodingError
 	if r, ok := errors.AsType[*refusal](err); ok {
 		return r
 	}
@@ -37,7 +36,7 @@ func refused(err error, endField string) *refusal {
 		return &refusal{status: http.StatusConflict, say: "over"}
 	case errors.Is(err, booking.ErrInvalid):
 		return &refusal{status: http.StatusUnprocessableEntity, say: "invalid", detail: err.Error()}
-	case errors.As(err, &encoding):
+	case errors.Is(err, booking.ErrEncoding):
 		return &refusal{status: http.StatusUnprocessableEntity, say: "invalid", detail: err.Error(), field: "comment"}
 	case errors.Is(err, booking.ErrLocked), errors.Is(err, booking.ErrChanged):
 		return &refusal{status: http.StatusServiceUnavailable, say: "busy", detail: err.Error()}
