@@ -46,9 +46,7 @@ func (w *Wish) Offer(b *Board, cal *booking.Calendar, now time.Time) Offer {
 		if of := byHost[u.Host.Name]; of != nil {
 			target, _ := u.GPU.Target()
 			// A booking that ended earlier in this minute does not count.
-			one.booked = booking.Conflicts(of, booking.Booking{Host: u.Host.Name, Target: target, From: now},
-				booking.Everybody,
-				fleet)
+			one.booked = booking.Conflicts(of, booking.Booking{Host: u.Host.Name, Target: target, From: now}, fleet)
 		}
 		all = append(all, one)
 	}

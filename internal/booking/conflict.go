@@ -7,30 +7,25 @@ import (
 	"time"
 )
 
-// Whose says which bookings [Conflicts] returns.
-type Whose int
-
-// The values of Whose.
-const (
-	Others    Whose = iota // those of other people, and any maintenance
-	Everybody              // the person's own ones, too
-)
-
-// Conflicts returns the bookings that share a GPU and a period with a wanted one, in
+// Conflicts returns the bookings of everybody that share a GPU and a period with a wanted one, in
 // order of start. The booking with the wanted one's ID is left out. A booking from now
 // on needs From: without it, bookings that are over conflict as well.
-func Conflicts(cal *Calendar, wanted Booking, whose Whose, fleet Fleet) []Booking {
+func Conflicts(cal *Calendar, wanted Booking, fleet Fleet) []Booking {
 	var found []Booking
 	for _, b := range cal.Bookings {
-		switch {
-		case b.Host != wanted.Host || b.ID == wanted.ID && wanted.ID != "":
-		case whose == Others && b.Kind == Reserved && samePerson(b, wanted):
-		case sameGPU(b, wanted, fleet) && sameTime(b, wanted):
+		other := b.Host == wanted.Host && (b.ID != wanted.ID || wanted.ID == "")
+		if other && sameGPU(b, wanted, fleet) && sameTime(b, wanted) {
 			found = append(found, b)
 		}
 	}
 	slices.SortStableFunc(found, func(a, b Booking) int { return a.From.Compare(b.From) })
 	return found
+}
+
+// Others are the conflicts with a wanted booking that are not the person's own: those of other people, and any
+// maintenance.
+func Others(conflicts []Booking, wanted Booking) []Booking {
+	return selected(conflicts, func(b Booking) bool { return b.Kind != Reserved || !samePerson(b, wanted) })
 }
 
 // sameGPU reports whether two bookings of one host have a GPU in common.

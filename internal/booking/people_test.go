@@ -107,7 +107,7 @@ func TestConflicts(t *testing.T) {
 			Until: at(t, "2026-12-01")}, ""},
 	} {
 		var ids []string
-		for _, b := range booking.Conflicts(c, tc.wanted, booking.Others, fleet) {
+		for _, b := range booking.Others(booking.Conflicts(c, tc.wanted, fleet), tc.wanted) {
 			ids = append(ids, b.ID)
 		}
 		if got := strings.Join(ids, " "); got != tc.want {
@@ -137,9 +137,7 @@ func TestSlicesDoNotConflict(t *testing.T) {
 			"slice gpu"}, {booking.Target{Index: 2}, "other"},
 	} {
 		var ids []string
-		for _, b := range booking.Conflicts(c, booking.Booking{Host: "a", Target: tc.wanted, Name: "new"},
-			booking.Others,
-			fleet) {
+		for _, b := range booking.Conflicts(c, booking.Booking{Host: "a", Target: tc.wanted, Name: "new"}, fleet) {
 			ids = append(ids, b.ID)
 		}
 		slices.Sort(ids)

@@ -147,8 +147,9 @@ func (p *Policy) Book(data []byte, wanted ...Booking) (Change, error) {
 		w := &wanted[i]
 		w.Name = p.Person
 		p.begin(cal, w)
-		others = append(others, Conflicts(cal, *w, Others, p.Fleet)...)
-		for _, b := range Conflicts(cal, *w, Everybody, p.Fleet) {
+		standing := Conflicts(cal, *w, p.Fleet)
+		others = append(others, Others(standing, *w)...)
+		for _, b := range standing {
 			if samePerson(b, *w) && b.Kind == w.Kind && b.Target.All == w.Target.All {
 				own = append(own, b)
 			}
@@ -191,7 +192,7 @@ func (p *Policy) begin(cal *Calendar, w *Booking) {
 		return
 	}
 	w.From = p.Now.Truncate(time.Minute)
-	if len(Conflicts(cal, *w, Everybody, p.Fleet)) > 0 {
+	if len(Conflicts(cal, *w, p.Fleet)) > 0 {
 		w.From = p.Now.Truncate(time.Second)
 	}
 }
@@ -231,7 +232,7 @@ func (p *Policy) extendable(cal *Calendar, b Booking, end time.Time) (over []Boo
 	}
 	added, whole := b, b
 	added.From, added.Until, whole.Until = b.Until, end, end
-	over = Conflicts(cal, added, Others, p.Fleet)
+	over = Others(Conflicts(cal, added, p.Fleet), added)
 	if len(over) > 0 && !p.Force && b.Kind != Maintenance {
 		return nil, refuse(Taken, over, "is booked by")
 	}

@@ -222,7 +222,7 @@ func (d *bookingForm) show(w http.ResponseWriter, v *visit, status int) {
 	cal := d.File().Load(v.Options()).On(v.Fleet)
 	for _, at := range p.At {
 		at.From = v.Now
-		for _, b := range booking.Conflicts(cal, at, booking.Everybody, v.Fleet) {
+		for _, b := range booking.Conflicts(cal, at, v.Fleet) {
 			if !slices.ContainsFunc(p.Standing, func(other booking.Booking) bool { return other.ID == b.ID }) {
 				p.Standing = append(p.Standing, b)
 			}
