@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -44,12 +45,8 @@ func Slug(name string, most int) string {
 }
 
 func fileLike(name string) bool {
-	for _, suffix := range []string{".gz", ".html", ".ics", ".json", ".txt", "."} {
-		if strings.HasSuffix(name, suffix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{".gz", ".html", ".ics", ".json", ".txt", "."},
+		func(suffix string) bool { return strings.HasSuffix(name, suffix) })
 }
 
 // MaxListed is how many bookings of one host are listed.

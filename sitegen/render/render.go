@@ -120,29 +120,19 @@ func ContentType(name string) string {
 	if path.Base(name) == "metrics.txt" {
 		return "text/plain; version=0.0.4; charset=utf-8" // what a Prometheus expects to be told
 	}
-	switch path.Ext(name) {
-	case ".html":
-		return "text/html; charset=utf-8"
-	case ".css":
-		return "text/css; charset=utf-8"
-	case ".js":
-		return "text/javascript; charset=utf-8"
-	case ".json":
-		return "application/json"
-	case ".txt", ".ansi":
-		return "text/plain; charset=utf-8"
-	case ".svg":
-		return "image/svg+xml"
-	case ".ics":
-		return "text/calendar; charset=utf-8"
-	case ".atom":
-		return "application/atom+xml; charset=utf-8"
-	case ".csv":
-		return "text/csv; charset=utf-8"
-	case ".png":
-		return "image/png"
-	}
-	return ""
+	return map[string]string{
+		".html": "text/html; charset=utf-8",
+		".css":  "text/css; charset=utf-8",
+		".js":   "text/javascript; charset=utf-8",
+		".json": "application/json",
+		".txt":  "text/plain; charset=utf-8",
+		".ansi": "text/plain; charset=utf-8",
+		".svg":  "image/svg+xml",
+		".ics":  "text/calendar; charset=utf-8",
+		".atom": "application/atom+xml; charset=utf-8",
+		".csv":  "text/csv; charset=utf-8",
+		".png":  "image/png",
+	}[path.Ext(name)]
 }
 
 // Put hands files on. It may be called by several goroutines.
