@@ -7,6 +7,3 @@ type AboutPage struct {
 	Comments string // where the bookings are kept
 	Sample   string // of that file
 }
-
-// A MissingPage is 404.html.
-type MissingPage struct{ Frame }

@@ -32,14 +32,10 @@ type Week struct {
 	MoreBars    int // bookings left out
 }
 
-// A Tick is a mark on an axis; Short is for a narrow screen, where it is needed.
-type Tick struct{ X, Text, Short string }
-
-// A WeekDay is one of the days of a week.
+// A WeekDay is one of the days of a week; Short is for a narrow screen, where it is needed.
 type WeekDay struct {
-	Tick
-	W    string
-	Free bool // of the weekend
+	X, W, Text, Short string
+	Free              bool // of the weekend
 }
 
 // A WeekGroup is hosts of one group or model. Those without bookings have one line together.
@@ -54,7 +50,8 @@ type WeekGroup struct {
 type WeekHost struct {
 	ID, Title, Href string
 	Book, Label     string // the address of the form for what is free first, and its words
-	Silent, Off     string // why nothing is known to be free, or nothing is, in place of a band
+	Why             string // why nothing is known to be free, or nothing is, in place of a band
+	Silent          bool   // the former
 	Band            []WeekPart
 	Open            bool
 	Height          int // of all lines; 0 if it cannot be opened

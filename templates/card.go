@@ -15,8 +15,7 @@ type Card struct {
 	Group           string
 	Models          string // "8 × H100 80 GB"
 	Seen            *Moment
-	Ahead           bool   // the node's clock is ahead
-	Clock           string // by so much; "" when it is right
+	Clock           string // by how much the node's is wrong; "" when it is right
 	Meters          []Meter
 	Load            []Meter // all of them, also where a line does not show them
 	Tags            []string
@@ -126,7 +125,7 @@ type Row struct {
 	For           *Moment // since when it has been used, or has been idle, and for how long that is
 	Idles         bool
 	Color         string // the class of the colour of who uses it
-	Strip         *Strip
+	Strip         *Strip // nil on a person's page
 	Booking       *Booking
 	Not           string // who is on it, though somebody else booked it
 	Also          []*Booking

@@ -63,7 +63,7 @@ type HostTab struct {
 	Step     int   // seconds
 	Ticks    []AxisTick
 	Rows     []ChartRow
-	Host     []HostChart
+	Host     []NamedChart
 	Silent   []Span // nothing is known of the host
 	Marks    []Mark // of what happened to the host
 	Happened []Happening
@@ -80,9 +80,10 @@ type ChartRow struct {
 	Held   string // % of the time known
 }
 
-// A HostChart is a chart of the host itself.
-type HostChart struct {
+// A NamedChart is a chart of a host itself, or of the fleet.
+type NamedChart struct {
 	Name string
+	Now  string // the newest value of the fleet that is known
 	Chart
 }
 
@@ -97,14 +98,6 @@ type HostHistoryPage struct {
 	Frame
 	Heading string
 	Past    *HostPast
-}
-
-// className is the classes of the picture.
-func (c Chart) className() string {
-	if c.Class == "" {
-		return "chart"
-	}
-	return "chart " + c.Class
 }
 
 // A Stack is how many GPUs were in use over time, by person.
@@ -138,28 +131,12 @@ type ModelUse struct {
 	Chart Chart
 }
 
-// class is the class of a mark.
-func (m Mark) class() string {
-	if m.Grave {
-		return "grave"
-	}
-	return ""
-}
-
 // class is the class of the text of a tick.
 func (t AxisTick) class() string {
 	if t.Day {
 		return "day " + t.Anchor
 	}
 	return t.Anchor
-}
-
-// class is the class of a line of what happened.
-func (h Happening) class() string {
-	if h.Grave {
-		return "grave"
-	}
-	return ""
 }
 
 // unused reports whether a chart shows spans that were booked and not used.

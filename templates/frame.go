@@ -18,7 +18,7 @@ type Frame struct {
 	CSS        string
 	JS         []string
 	Icon       string
-	Touch      string  // the icon on a phone's home screen; "" for none
+	Touch      string  // the icon on a phone's home screen
 	Zone       string  // of the times on the page
 	ZoneName   string  // of the site's zone, such as Europe/Paris
 	Built      *Moment // the moment that the page shows
@@ -33,7 +33,7 @@ type Frame struct {
 	Clusters    bool   // the site shows boards of other clusters
 }
 
-// Slots are a site's own HTML, nil where it has none.
+// Slots are a site's own HTML.
 type Slots struct {
 	Head   templ.Component // at the end of <head>
 	Banner templ.Component // above the content
@@ -47,8 +47,7 @@ type Language struct {
 	Dir  string // where its pages lie in the site: "" or "de/"
 }
 
-// A Moment is a time as a page shows it and as a program reads it; ISO is empty
-// where only people read it.
+// A Moment is a time as a page shows it and as a program reads it.
 type Moment struct{ ISO, Text string }
 
 // states are those that the legend explains, in its order.

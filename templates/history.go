@@ -6,7 +6,7 @@ type HistoryPage struct {
 	Kept    bool // there is a history at all
 	Known   bool // and it knows something
 	Since   *Moment
-	Week    string // the part of the GPU time that was used in 7 days, per cent; "" where it is not known
+	Week    string // the part of the GPU time that was used in 7 days; "" where it is not known
 	Tabs    []FleetTab
 	Windows []Window
 	Costs   Costs
@@ -34,16 +34,9 @@ type FleetTab struct {
 	Ticks          []AxisTick
 	Stack          *Stack // nil where nothing is known
 	Models         []ModelUse
-	Rows           []FleetRow
+	Rows           []NamedChart
 	Heads          []string
 	Lines          []Line
-}
-
-// A FleetRow is one chart of the fleet.
-type FleetRow struct {
-	Name  string
-	Chart Chart
-	Now   string // the newest value that is known
 }
 
 // A Window is who used how much in some days.

@@ -1,6 +1,10 @@
 package templates
 
-import "github.com/a-h/templ"
+import (
+	"slices"
+
+	"github.com/a-h/templ"
+)
 
 // An IndexPage is index.html, and kiosk/index.html.
 type IndexPage struct {
@@ -136,18 +140,12 @@ type Holder struct {
 	Title              string
 }
 
-// A PeoplePage is users/index.html: everybody who uses or has reserved a GPU.
+// A PeoplePage is users/index.html: everybody who uses or has reserved a GPU, those with the most GPUs first.
 type PeoplePage struct {
 	Frame
-	People People
-}
-
-// People are those whom to ask for a GPU, those with the most GPUs first.
-type People struct {
-	List  []Ask
-	More  int // who are not listed
-	Free  *Ask
-	Means bool // history knows how it was
+	List []Ask
+	More int // who are not listed
+	Free Ask
 }
 
 // An Ask is one line of whom to ask.
@@ -163,6 +161,14 @@ type Ask struct {
 type Mean struct {
 	Text  string
 	Trend string // up, down, same, or "" where nothing is known
+}
+
+// remembered reports whether history knows how it was.
+func (a Ask) remembered() bool { return a.Means != [3]Mean{} }
+
+// remembered reports whether history knows of anybody how it was.
+func (p *PeoplePage) remembered() bool {
+	return p.Free.remembered() || slices.ContainsFunc(p.List, Ask.remembered)
 }
 
 // A Where is a link to a host.

@@ -1,6 +1,10 @@
 package templates
 
-import "github.com/a-h/templ"
+import (
+	"cmp"
+
+	"github.com/a-h/templ"
+)
 
 // A Person is somebody by name, and what that person runs.
 type Person struct {
@@ -74,9 +78,31 @@ type Segment struct {
 }
 
 // orDash is a value, or a dash for one that is not known.
-func orDash(s string) string {
-	if s == "" {
-		return "–"
+func orDash(s string) string { return cmp.Or(s, "–") }
+
+// attributeIf is an attribute that an element has only if so. Nothing checks the value: the name is never one of an
+// address, a style or a program.
+func attributeIf(name string, is bool, value string) templ.OrderedAttributes {
+	return templ.OrderedAttributes{{Key: name, Value: templ.KV(value, is)}}
+}
+
+// attribute is one that an element has only where its value is not empty.
+func attribute(name, value string) templ.OrderedAttributes {
+	return attributeIf(name, value != "", value)
+}
+
+// classIf is the class of an element that has one only if so.
+func classIf(is bool, class string) templ.OrderedAttributes { return attributeIf("class", is, class) }
+
+// invalid marks the field that a refusal is about.
+func invalid(is bool) templ.OrderedAttributes {
+	return append(attributeIf("aria-invalid", is, "true"), attributeIf("aria-describedby", is, "_say")...)
+}
+
+// picture says an SVG in words. Where there are none, who hears the page does not hear of it.
+func picture(words string) templ.OrderedAttributes {
+	if words == "" {
+		return attribute("aria-hidden", "true")
 	}
-	return s
+	return append(attribute("role", "img"), attribute("aria-label", words)...)
 }

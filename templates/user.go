@@ -5,8 +5,7 @@ type UserPage struct {
 	Frame
 	Name      string
 	Calendar  string // the address of the bookings
-	Ask       *Ask   // nil for somebody who holds nothing
-	Means     bool   // history knows how it was
+	Ask       Ask    // empty for somebody who holds nothing
 	Holds     []Hold
 	HoldsMore int
 	Use       []Window // of this person alone: the first of Users

@@ -2,7 +2,6 @@ package templates
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/a-h/templ"
 )
@@ -32,17 +31,6 @@ func (w Words) T(key string, args ...any) string {
 		return text
 	}
 	return fmt.Sprintf(text, args...)
-}
-
-// before and after are what stands on both sides of {} in a text.
-func (w Words) before(key string) string {
-	text, _, _ := strings.Cut(w.T(key), "{}")
-	return text
-}
-
-func (w Words) after(key string) string {
-	_, text, _ := strings.Cut(w.T(key), "{}")
-	return text
 }
 
 // Count says how many there are of something: the text for key and the plural form

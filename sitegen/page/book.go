@@ -21,32 +21,28 @@ import (
 // one part of the site that is not files. It may be used by several goroutines.
 type BookPages struct {
 	*look
-	site   render.Site
-	others map[string]*BookPages // in all languages
+	site render.Site
+	all  map[string]*BookPages // by language
 }
 
 // NewBookPages reads the site's own look; what is wrong with it is an error. The
 // pages are in the first of the site's languages.
 func NewBookPages(site render.Site, own fs.FS) (*BookPages, error) {
 	site = site.WithDefaults()
-	first := &BookPages{site: site, others: map[string]*BookPages{}}
+	all := map[string]*BookPages{}
 	for _, lang := range site.Languages {
 		l, err := readLook(own, site, lang)
 		if err != nil {
 			return nil, err
 		}
-		first.others[lang] = &BookPages{look: l, site: site}
+		all[lang] = &BookPages{look: l, site: site, all: all}
 	}
-	first.look = first.others[site.Languages[0]].look
-	return first, nil
+	return all[site.Languages[0]], nil
 }
 
 // In returns the pages in a language, or in the site's first one if it has none in that.
 func (p *BookPages) In(lang string) *BookPages {
-	if other, ok := p.others[lang]; ok {
-		return other
-	}
-	return p
+	return cmp.Or(p.all[lang], p)
 }
 
 // Address is the form's own address, with what the query says, in the same language.

@@ -49,10 +49,6 @@ func (v *view) bookingsPages() []*templates.BookingsPage {
 	n := max(1, (len(listed)+maxBookings-1)/maxBookings)
 	pages := make([]*templates.BookingsPage, n)
 	for i := range pages {
-		root := "../"
-		if i > 0 {
-			root = "../../"
-		}
 		p := &templates.BookingsPage{
 			Frame:    v.frame("bookings", bookingsPath(i), b.GeneratedAt, v.in.Board.Every()),
 			Since:    v.words.near(b.BookingsStaleSince, b.GeneratedAt),
@@ -65,12 +61,12 @@ func (v *view) bookingsPages() []*templates.BookingsPage {
 				p.Weeks = append(p.Weeks, templates.BookingWeek{Title: title, Total: totals[title]})
 			}
 			w := &p.Weeks[len(p.Weeks)-1]
-			w.List = append(w.List, v.booking(bk, b.GeneratedAt, root))
+			w.List = append(w.List, v.booking(bk, b.GeneratedAt, p.Root))
 		}
 		for j := 0; j < n && n > 1; j++ {
 			page := templates.Where{Text: strconv.Itoa(j + 1)}
 			if j != i {
-				page.Href = root + bookingsPath(j)
+				page.Href = p.Root + bookingsPath(j)
 			}
 			p.Pages = append(p.Pages, page)
 		}
@@ -254,9 +250,8 @@ func (v *view) weekOf(now time.Time) *templates.Week {
 	for i := range weekDays {
 		day := midnight.AddDate(0, 0, i)
 		t.Days = append(t.Days, templates.WeekDay{
-			Tick: templates.Tick{X: percent(w.at(day)), Text: v.words.date(day),
-				Short: v.words.weekdays[day.Weekday()]},
-			W: percent(w.at(day.AddDate(0, 0, 1)) - w.at(day)), Free: day.Weekday()%6 == 0,
+			X: percent(w.at(day)), W: percent(w.at(day.AddDate(0, 0, 1)) - w.at(day)), Free: day.Weekday()%6 == 0,
+			Text: v.words.date(day), Short: v.words.weekdays[day.Weekday()],
 		})
 	}
 	w.groups(t, hosts)
@@ -302,15 +297,17 @@ func (w *week) hasBookings(h *board.Host) bool {
 
 // host is the band of a host, with the lines of its GPUs below it where it has bookings.
 func (w *week) host(h *board.Host, silent bool) templates.WeekHost {
-	out := templates.WeekHost{ID: "_week-" + h.Name, Title: title(h), Href: hostHref("../", h.Name), Open: w.rowed}
+	out := templates.WeekHost{
+		ID: "_week-" + h.Name, Title: title(h), Href: hostHref("../", h.Name), Open: w.rowed, Silent: silent,
+	}
 	switch {
 	case silent:
-		out.Silent = w.words.T("bookings.never")
+		out.Why = w.words.T("bookings.never")
 		if m := w.words.near(h.SnapshotAt, w.now); m != nil {
-			out.Silent = w.words.T("bookings.silent", m.Text)
+			out.Why = w.words.T("bookings.silent", m.Text)
 		}
 	case h.State == board.Maintenance:
-		out.Off = strings.TrimSuffix(w.words.T("maintenance")+" · "+render.Clean(h.Note), " · ")
+		out.Why = strings.TrimSuffix(w.words.T("maintenance")+" · "+render.Clean(h.Note), " · ")
 	default:
 		out.Band = w.band(h)
 		if out.Book, out.Label = w.bookFrom(h); out.Book != "" {

@@ -224,8 +224,11 @@ func (v *view) dayFrom() time.Time {
 // the pages of the host itself, which lie in several places and have no links.
 func (v *view) happening(x *happening, ref time.Time, root string) templates.Happening {
 	out := templates.Happening{
-		At: toMinute(v.words.near(x.at, ref)), What: v.words.T("event."+x.kind, x.args()...), Grave: x.grave(),
+		At: toMinute(v.words.near(x.at, ref)), What: v.words.T("event." + x.kind), Grave: x.grave(),
 		Where: v.words.T("past.host"),
+	}
+	if x.value != "" {
+		out.What = v.words.T("event."+x.kind, x.value)
 	}
 	if len(x.gpus) > 0 {
 		out.Where = v.words.T("host.gpu", render.Clean(strings.Join(x.gpus, ", ")))
@@ -247,13 +250,6 @@ func (v *view) happening(x *happening, ref time.Time, root string) templates.Hap
 		out.Who = append(out.Who, p)
 	}
 	return out
-}
-
-func (x *happening) args() []any {
-	if x.value == "" {
-		return nil
-	}
-	return []any{x.value}
 }
 
 // fleetHappened is what happened lately on all hosts, the newest first.

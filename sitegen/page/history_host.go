@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -83,12 +84,9 @@ func (v *view) past(h *board.Host, known *render.HostPast, drawn int, table bool
 			tab.Rows = append(tab.Rows, row)
 		}
 		load, memory := span.Host.Values(n)
-		size := 0.0
-		if h.Node.MemoryTotal != nil {
-			size = float64(*h.Node.MemoryTotal) / 1024
-		}
-		tab.Host = []templates.HostChart{
-			v.hostChart("cpu", "percent", 100, tab.Name, load), v.hostChart("ram", "gib", size, tab.Name, memory),
+		tab.Host = []templates.NamedChart{
+			v.hostChart("cpu", "percent", 100, tab.Name, load),
+			v.hostChart("ram", "gib", gibOf(h.Node.MemoryTotal), tab.Name, memory),
 		}
 		if table {
 			at := func(i int) time.Time { return span.From.Add(time.Duration(i) * span.Step()) }
@@ -99,27 +97,22 @@ func (v *view) past(h *board.Host, known *render.HostPast, drawn int, table bool
 	return out
 }
 
+// gibOf is a memory in GiB, 0 where its size is not known.
+func gibOf(mib *int64) float64 { return float64(*cmp.Or(mib, new(int64(0)))) / 1024 }
+
 // gpuChart is one of the four charts of a GPU.
 func (v *view) gpuChart(g *board.GPU, metric int, span string, values []float64) templates.Chart {
 	top, sign := 100.0, "percent"
 	switch metric {
 	case render.PastMemory:
-		top, sign = 0, "gib"
-		if g.MemoryTotal != nil {
-			top = float64(*g.MemoryTotal) / 1024
-		}
+		top, sign = gibOf(g.MemoryTotal), "gib"
 	case render.PastTemperature:
 		sign = "celsius"
 	case render.PastPower:
-		top, sign = 0, "watt"
-		if g.PowerLimit != nil {
-			top = *g.PowerLimit
-		}
+		top, sign = *cmp.Or(g.PowerLimit, new(0.0)), "watt"
 	}
 	if top <= 0 { // it is not known how high the values can be
-		for _, x := range values {
-			top = higher(top, x)
-		}
+		top = highest(top, values)
 	}
 	c := v.words.chart(values, top, v.words.list["sign."+sign])
 	if metric == render.PastUtilization {
@@ -136,15 +129,13 @@ func (v *view) gpuChart(g *board.GPU, metric int, span string, values []float64)
 }
 
 // hostChart is one of the charts of a host itself. What is above the top, as a load may be, is not cut off.
-func (v *view) hostChart(key, sign string, top float64, span string, values []float64) templates.HostChart {
-	for _, x := range values {
-		top = higher(top, x)
-	}
+func (v *view) hostChart(key, sign string, top float64, span string, values []float64) templates.NamedChart {
+	top = highest(top, values)
 	c := v.words.chart(values, top, v.words.list["sign."+sign])
 	c.Class, c.Bare = "wide", len(v.in.Board.Hosts) > denseHosts
 	name := v.words.T("meter." + key)
 	c.Text = v.chartText(&c, v.words.T("past.host"), name, span, values)
-	return templates.HostChart{Name: name, Chart: c}
+	return templates.NamedChart{Name: name, Chart: c}
 }
 
 // chartText is a chart in words: of what it is, in which span, and its values.
@@ -274,10 +265,7 @@ func bookedPath(booked []*board.Booking, g *board.GPU, span *render.PastSpan, n 
 // hostCharts are a host's charts: of a day for its own page if there is room, all for the page beside it, unless that
 // is kept as it is.
 func (v *view) hostCharts(h *board.Host, kept bool) (day *templates.HostPast, beside *templates.HostHistoryPage) {
-	var known *render.HostPast
-	if v.in.History != nil {
-		known = v.in.History.Hosts[h.Name]
-	}
+	known := v.in.History.Hosts[h.Name]
 	here := len(v.in.Board.Hosts) <= render.FullHistoryHosts
 	if kept {
 		if !here {
@@ -295,7 +283,7 @@ func (v *view) hostCharts(h *board.Host, kept bool) (day *templates.HostPast, be
 	if known != nil {
 		at = known.Spans[0].To()
 	}
-	beside.Frame = v.frame("host-history", "hosts/"+h.Name+"/history/index.html", at, chartsDue)
+	beside.Frame = v.frame("host-history", render.ChartsPath("", h.Name), at, chartsDue)
 	if !here {
 		return nil, beside
 	}

@@ -43,7 +43,9 @@ func (v *view) historyPage() *templates.HistoryPage {
 		p.Windows = append(p.Windows, v.window(i, &f.Windows[i]))
 	}
 	p.Heat = v.heat(f)
-	p.Week = p.Windows[1].Share
+	if share := p.Windows[1].Share; share != "" {
+		p.Week = v.words.T("past.week", share)
+	}
 	p.Unused = v.unused()
 	return p
 }
@@ -65,20 +67,21 @@ func (v *view) fleetTab(i int, s *render.FleetSpan) templates.FleetTab {
 	from, to := s.At[0], s.At[len(s.At)-1]
 	t.From, t.Step = from.Unix(), int(to.Sub(from)/time.Duration(len(s.Steps))/time.Second)
 	t.Ticks = v.words.ticks(from, to)
-	column := func(of func(step int) *float64) (values []float64, top float64) {
-		values = make([]float64, len(s.Steps))
+	column := func(of func(step int) *float64) []float64 {
+		values := slices.Repeat([]float64{math.NaN()}, len(s.Steps))
 		for i := range values {
-			values[i] = known(of(i))
-			top = higher(top, values[i])
+			if known := of(i); known != nil {
+				values[i] = *known
+			}
 		}
-		return values, top
+		return values
 	}
 	row := func(name, unit string, values []float64, top float64) {
 		c := v.words.chart(values, top, unit)
 		c.Class = "wide"
 		c.Text = name + ", " + t.Name + ": ⌀ " + cmp.Or(c.Mean, "–") + " " + unit + ", ≤ " + cmp.Or(c.Most, "–") + " " +
 			unit
-		r := templates.FleetRow{Name: name, Chart: c}
+		r := templates.NamedChart{Name: name, Chart: c}
 		for i := len(values) - 1; i >= 0 && r.Now == ""; i-- {
 			if !math.IsNaN(values[i]) {
 				r.Now = v.words.digits(values[i])
@@ -87,22 +90,22 @@ func (v *view) fleetTab(i int, s *render.FleetSpan) templates.FleetTab {
 		t.Rows = append(t.Rows, r)
 	}
 	say := func(key string) string { return v.words.T(key) }
-	held, _ := column(func(i int) *float64 { return s.Steps[i].Held })
-	_, all := column(func(i int) *float64 { return s.Steps[i].Reported })
-	t.Stack = v.stack(s, held, all, t.Name)
-	util, _ := column(func(i int) *float64 { return s.Steps[i].Utilization })
+	held := column(func(i int) *float64 { return s.Steps[i].Held })
+	all := column(func(i int) *float64 { return s.Steps[i].Reported })
+	t.Stack = v.stack(s, held, highest(0, all), t.Name)
+	util := column(func(i int) *float64 { return s.Steps[i].Utilization })
 	row(say("past.utilization"), say("sign.percent"), util, 100)
-	watts, most := column(func(i int) *float64 { return s.Steps[i].Watts })
+	watts := column(func(i int) *float64 { return s.Steps[i].Watts })
 	for j := range watts {
 		watts[j] /= 1000
 	}
-	row(say("past.power"), say("sign.kilowatt"), watts, most/1000)
+	row(say("past.power"), say("sign.kilowatt"), watts, highest(0, watts))
 	columns := [][]float64{held, util, watts}
 	t.Heads = []string{say("past.inuse"), say("past.utilization") + ", " + say("sign.percent"),
 		say("past.power") + ", " + say("sign.kilowatt")}
 	for _, m := range v.models(s) {
-		used, _ := column(func(i int) *float64 { return s.Held[m.short][i] })
-		free, _ := column(func(i int) *float64 { return s.Free[m.short][i] })
+		used := column(func(i int) *float64 { return s.Held[m.short][i] })
+		free := column(func(i int) *float64 { return s.Free[m.short][i] })
 		t.Models = append(t.Models, v.modelUse(&m, used, free, t.Name))
 		columns, t.Heads = append(columns, free), append(t.Heads, v.words.T("past.free", m.called))
 	}
@@ -247,17 +250,12 @@ func spread(names []templates.Layer) []templates.Layer {
 	return names
 }
 
-func known(p *float64) float64 {
-	if p == nil {
-		return math.NaN()
-	}
-	return *p
-}
-
-// higher is the larger of two values; NaN is not known.
-func higher(top, v float64) float64 {
-	if v > top {
-		return v
+// highest is the largest of some values and top; NaN is not known.
+func highest(top float64, values []float64) float64 {
+	for _, x := range values {
+		if x > top {
+			top = x
+		}
 	}
 	return top
 }

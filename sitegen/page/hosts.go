@@ -1,9 +1,7 @@
 package page
 
 import (
-	"bytes"
 	"cmp"
-	"context"
 	"fmt"
 	"math"
 	"regexp"
@@ -13,24 +11,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/a-h/templ"
-
 	"gpuboard/internal/board"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
-
-// newFile renders a page, which lies where its frame says.
-func (v *view) newFile(f templates.Frame, page templ.Component) (render.File, error) {
-	path := v.dir + f.Path
-	var out bytes.Buffer
-	out.Grow(32 << 10)
-	if err := page.Render(context.Background(), &out); err != nil {
-		return render.File{}, fmt.Errorf("rendering %s: %w", path, err)
-	}
-	return render.NewFile(path, out.Bytes()), nil
-}
 
 // renderHosts renders the pages of every host in parallel, and returns their cards in order.
 func (v *view) renderHosts() ([]*templates.Card, error) {
@@ -38,39 +23,36 @@ func (v *view) renderHosts() ([]*templates.Card, error) {
 	cards := make([]*templates.Card, len(hosts))
 	err := render.InParallel(len(hosts), func(i int) error {
 		cards[i] = v.lineOf(&hosts[i])
-		files, err := v.hostFiles(&hosts[i])
-		if err != nil {
-			return err
-		}
-		return v.in.Put(files...)
+		return v.putHost(&hosts[i])
 	})
 	return cards, err
 }
 
-// hostFiles are the pages of one host.
-func (v *view) hostFiles(h *board.Host) ([]render.File, error) {
+// putHost renders the pages of one host.
+func (v *view) putHost(h *board.Host) error {
 	p := v.hostPage(h)
 	var beside *templates.HostHistoryPage
 	kept := p.Past && v.in.History.Kept[h.Name]
 	if p.Past {
 		p.Charts, beside = v.hostCharts(h, kept)
 	}
-	page, err := v.newFile(p.Frame, templates.Host(p))
-	if kept {
-		return []render.File{page, {Path: render.ChartsPath(v.dir, h.Name), Kept: true}}, err
+	if err := v.put(p.Frame, templates.Host(p)); err != nil {
+		return err
 	}
-	if err != nil || beside == nil {
-		return []render.File{page}, err
+	switch {
+	case kept:
+		return v.in.Put(render.File{Path: render.ChartsPath(v.dir, h.Name), Kept: true})
+	case beside != nil:
+		return v.put(beside.Frame, templates.HostHistory(beside))
 	}
-	history, err := v.newFile(beside.Frame, templates.HostHistory(beside))
-	return []render.File{page, history}, err
+	return nil
 }
 
 // hostPage is the page of one host, without its charts.
 func (v *view) hostPage(h *board.Host) *templates.HostPage {
 	const root = "../../"
 	p := &templates.HostPage{
-		Frame:    v.frame("host", "hosts/"+h.Name+"/index.html", h.SnapshotAt, max(h.Interval, v.in.Board.Every())),
+		Frame:    v.frame("host", hostHref("", h.Name), h.SnapshotAt, max(h.Interval, v.in.Board.Every())),
 		Card:     v.card(h, whole, v.ref(h), root),
 		Calendar: v.files(root) + "hosts/" + h.Name + ".ics",
 		JSON:     v.files(root) + "api/v1/hosts/" + h.Name + ".json",

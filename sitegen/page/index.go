@@ -46,7 +46,7 @@ func (v *view) indexPage(cards []*templates.Card) *templates.IndexPage {
 	if next := b.NextFree; next != nil {
 		host, g := next.Host.Name, next.GPU
 		p.Next = &templates.Next{
-			Where: host + " " + g.Label(), Href: v.rowHref(host, g),
+			Where: host + " " + g.Label(), Href: v.placeHref(host, g.Index, g.SliceIndex()),
 			By: render.Clean(g.Booking.Name), At: v.words.near(g.FreeFrom, b.GeneratedAt),
 		}
 	}

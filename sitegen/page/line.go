@@ -159,16 +159,13 @@ func (v *view) group(p *templates.IndexPage, cards []*templates.Card) {
 // silent names the hosts that do not report.
 func (v *view) silent(p *templates.IndexPage, cards []*templates.Card) {
 	for _, c := range cards {
-		if !c.Old {
-			continue
-		}
-		p.StaleHosts++
-		if len(p.Silent) < maxSilent {
+		if c.Old {
 			p.Silent = append(p.Silent, c.ID)
-		} else {
-			p.SilentMore++
 		}
 	}
+	p.StaleHosts = len(p.Silent)
+	p.SilentMore = max(0, p.StaleHosts-maxSilent)
+	p.Silent = p.Silent[:p.StaleHosts-p.SilentMore]
 }
 
 // nameWidth is the class of the style sheet for names of up to so many characters.
@@ -263,12 +260,7 @@ func (v *view) users(g *board.GPU) string {
 	return strings.Join(words, " ")
 }
 
-// rowHref leads to a GPU's row: on the front page if that has rows, else on the host's page.
-func (v *view) rowHref(host string, g *board.GPU) string {
-	return v.placeHref(host, g.Index, g.SliceIndex())
-}
-
-// placeHref is the same of a GPU, or a slice of it, by its number.
+// placeHref leads to the row of a GPU, or of a slice of it: on the front page if that has rows, else on the host's.
 func (v *view) placeHref(host string, gpu int, slice *int) string {
 	anchor := "#" + v.rowID(host, gpu, slice)
 	if v.rowed {

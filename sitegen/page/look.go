@@ -3,6 +3,7 @@ package page
 import (
 	"bytes"
 	"crypto/sha256"
+	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -37,6 +38,9 @@ type look struct {
 // over it; own is nil for none. Style and script have a hash in their names: they never change,
 // so a browser may keep them for ever.
 func readLook(own fs.FS, site render.Site, lang string) (*look, error) {
+	if own == nil {
+		own = embed.FS{} // an empty one
+	}
 	if err := checkOwn(own); err != nil {
 		return nil, err
 	}
@@ -57,21 +61,14 @@ func readLook(own fs.FS, site render.Site, lang string) (*look, error) {
 		}
 		*slot = trusted(html)
 	}
-	css, err := builtInStyle()
-	if err != nil {
-		return nil, err
-	}
 	ownCSS, err := readOwn(own, "site.css")
 	if err != nil {
 		return nil, err
 	}
-	style := hashed("board", "css", append(css, ownCSS...))
+	style := hashed("board", "css", append(builtInStyle(), ownCSS...))
 	l.css, l.files = style.Path, []render.File{style}
 	for _, s := range templates.Scripts() {
-		source, err := script(s, len(site.Languages) > 1)
-		if err == nil {
-			source, err = l.words.fillScript(source)
-		}
+		source, err := l.words.fillScript(script(s, len(site.Languages) > 1))
 		if err == nil {
 			source, err = minifyScript(source)
 		}
@@ -88,15 +85,21 @@ func readLook(own fs.FS, site render.Site, lang string) (*look, error) {
 	}
 	for _, name := range []string{"favicon.svg", "favicon-none.svg", "favicon-old.svg", "favicon-touch.png", "robots.txt"} {
 		content, err := readOwn(own, name)
-		if err == nil && content == nil {
-			content, err = fs.ReadFile(templates.Files(), name)
-		}
 		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", name, err)
+			return nil, err
+		}
+		if content == nil {
+			content = builtIn(name)
 		}
 		l.files = append(l.files, render.NewFile(name, content))
 	}
 	return l, nil
+}
+
+// builtIn is one of the program's own files; nil is none.
+func builtIn(name string) []byte {
+	content, _ := fs.ReadFile(templates.Files(), name) // embedded: it is there, or is not one of them
+	return content
 }
 
 func hashed(name, ext string, content []byte) render.File {
@@ -106,9 +109,6 @@ func hashed(name, ext string, content []byte) render.File {
 
 // readOwn reads one of the site's own files; nil is none.
 func readOwn(own fs.FS, name string) ([]byte, error) {
-	if own == nil {
-		return nil, nil
-	}
 	info, err := fs.Stat(own, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -127,14 +127,8 @@ func readOwn(own fs.FS, name string) ([]byte, error) {
 
 // checkOwn refuses files that would have no effect, and names what to use instead.
 func checkOwn(own fs.FS) error {
-	if own == nil {
-		return nil
-	}
 	entries, err := fs.ReadDir(own, ".")
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("reading the site's own look: %w", err)
 	}
 	for _, e := range entries {
@@ -155,18 +149,14 @@ var cssComment = regexp.MustCompile(`(?s)/\*.*?\*/`)
 
 // builtInStyle puts the style sheet together from its parts, without comments and
 // indentation. The minifier changes values of it, and leaves nested rules as they are.
-func builtInStyle() ([]byte, error) {
+func builtInStyle() []byte {
 	var style []byte
 	for _, name := range templates.Styles() {
-		part, err := fs.ReadFile(templates.Files(), name)
-		if err != nil {
-			return nil, fmt.Errorf("reading the built-in style: %w", err)
-		}
-		for line := range bytes.Lines(cssComment.ReplaceAll(part, nil)) {
+		for line := range bytes.Lines(cssComment.ReplaceAll(builtIn(name), nil)) {
 			style = append(style, bytes.TrimSpace(line)...)
 		}
 	}
-	return []byte(cssSpace.Replace(string(style))), nil
+	return []byte(cssSpace.Replace(string(style)))
 }
 
 // cssSpace takes out what the built-in style has for its readers alone.
@@ -174,19 +164,14 @@ var cssSpace = strings.NewReplacer(
 	" {", "{", "{ ", "{", " }", "}", "; }", "}", ";}", "}", "; ", ";", ", ", ",", ": ", ":")
 
 // script joins the parts of a script in one function, so that its names are its own.
-func script(s templates.Script, languages bool) ([]byte, error) {
+func script(s templates.Script, languages bool) []byte {
 	b := []byte("\"use strict\";\n(function () {\n")
 	for _, name := range s.Parts {
-		if name == "script/language.js" && !languages {
-			continue
+		if name != "script/language.js" || languages {
+			b = append(append(b, builtIn(name)...), '\n')
 		}
-		part, err := fs.ReadFile(templates.Files(), name)
-		if err != nil {
-			return nil, fmt.Errorf("reading the built-in script: %w", err)
-		}
-		b = append(append(b, part...), '\n')
 	}
-	return append(b, "})();\n"...), nil
+	return append(b, "})();\n"...)
 }
 
 // minifyScript makes a script small: as it is formatted for readers, it is a third larger

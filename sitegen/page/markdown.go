@@ -52,9 +52,7 @@ func Markdown(source string) string {
 			goldmark.WithExtensions(extension.Table, extension.Strikethrough),
 			goldmark.WithParserOptions(parser.WithASTTransformers(util.Prioritized(tame{}, 100))),
 		)
-		if shown, err := convert(md, []byte(source)); err == nil {
-			return shown
-		}
+		return convert(md, []byte(source))
 	}
 	return "<pre><code>" + html.EscapeString(visible(source)) + "</code></pre>"
 }
@@ -120,12 +118,10 @@ func firstLine(source string) string {
 }
 
 // convert makes HTML of Markdown. What md lets through is not escaped again.
-func convert(md goldmark.Markdown, source []byte) (string, error) {
+func convert(md goldmark.Markdown, source []byte) string {
 	var out bytes.Buffer
-	if err := md.Convert(source, &out); err != nil {
-		return "", fmt.Errorf("rendering markdown: %w", err)
-	}
-	return visible(out.String()), nil
+	_ = md.Convert(source, &out) // it fails where writing does, which memory does not
+	return visible(out.String())
 }
 
 // visible makes the hidden characters of a text visible escapes, but for line ends and
@@ -235,20 +231,11 @@ func remark(comment string) templ.Component {
 		!strings.Contains(comment, "www."):
 		return templ.Raw(templ.EscapeString(comment))
 	}
-	return oneLine(commentMarkdown(), comment)
+	return templ.Raw(convert(commentMarkdown(), []byte(comment)))
 }
 
 // prose renders one of the site's words: a line with emphasis, code and links.
-func prose(text string) templ.Component { return oneLine(wordMarkdown(), text) }
-
-// oneLine renders a line. A text that goldmark cannot render is shown as it is.
-func oneLine(md goldmark.Markdown, text string) templ.Component {
-	shown, err := convert(md, []byte(text))
-	if err != nil {
-		shown = templ.EscapeString(text)
-	}
-	return templ.Raw(shown)
-}
+func prose(text string) templ.Component { return templ.Raw(convert(wordMarkdown(), []byte(text))) }
 
 // Both are made once: goldmark may be used by several goroutines.
 var (
@@ -287,26 +274,19 @@ func (bare) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	})
 }
 
-// trusted is HTML from the site's own directory; nil is none.
-func trusted(html []byte) templ.Component {
-	if len(html) == 0 {
-		return nil
-	}
-	return templ.Raw(string(html))
-}
+// trusted is HTML from the site's own directory.
+func trusted(html []byte) templ.Component { return templ.Raw(string(html)) }
 
 // A helpDoc is one page of the documentation as HTML.
 type helpDoc struct {
-	Heading  string
-	Contents []templates.HelpHeading
-	Body     templ.Component
-	ids      map[string]bool // of headings and codes
+	templates.HelpPage
+	ids map[string]bool // of headings and codes
 }
 
 // helpMarkdown renders one page. The text is the program's own, so it may have
 // headings and tables; HTML and pictures it may not have, as anybody's.
 // titles are those of all pages, by the names of their files.
-func helpMarkdown(source []byte, titles map[string]string) (*helpDoc, error) {
+func helpMarkdown(source []byte, titles map[string]string) *helpDoc {
 	doc := &helpDoc{ids: map[string]bool{}}
 	md := goldmark.New(
 		goldmark.WithExtensions(extension.Table, extension.Strikethrough),
@@ -314,12 +294,8 @@ func helpMarkdown(source []byte, titles map[string]string) (*helpDoc, error) {
 			parser.WithASTTransformers(util.Prioritized(manual{doc, titles}, 100))),
 		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(helpBlocks{}, 100))),
 	)
-	body, err := convert(md, source)
-	doc.Body = templ.Raw(body)
-	if err == nil && doc.Heading == "" {
-		err = fmt.Errorf("rendering markdown: the page has no title")
-	}
-	return doc, err
+	doc.Body = templ.Raw(convert(md, source))
+	return doc
 }
 
 // manual fits a page of the documentation into the site.

@@ -3,6 +3,8 @@
 package page
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"io/fs"
 	"net/url"
@@ -12,7 +14,6 @@ import (
 
 	"github.com/a-h/templ"
 
-	"gpuboard/docs"
 	"gpuboard/internal/board"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
@@ -36,16 +37,12 @@ func Files(in render.Input, own fs.FS) error {
 		return err
 	}
 	if v.in.Help {
-		var err error
-		if v.help, err = v.makeHelp(docs.Files(), docs.Pages()); err != nil {
+		if err := v.putHelp(); err != nil {
 			return fmt.Errorf("rendering the help: %w", err)
 		}
-		if err := in.Put(v.help.files...); err != nil {
-			return err
-		}
 	}
-	missing := templates.MissingPage{Frame: v.frame("about", missingPath, time.Time{}, v.in.Board.Every())}
-	if err := v.put(missing.Frame, templates.Missing(&missing)); err != nil {
+	missing := v.frame("about", missingPath, time.Time{}, v.in.Board.Every())
+	if err := v.put(missing, templates.Missing(missing)); err != nil {
 		return err
 	}
 	for _, l := range looks {
@@ -82,51 +79,49 @@ func (v *view) pages() error {
 	if err := v.userPages(); err != nil {
 		return err
 	}
+	type page struct {
+		templates.Frame
+		templ.Component
+	}
+	var list []page
 	for _, p := range v.bookingsPages() {
-		if err := v.put(p.Frame, templates.Bookings(p)); err != nil {
-			return err
-		}
+		list = append(list, page{p.Frame, templates.Bookings(p)})
 	}
 	index := v.indexPage(cards)
 	about, book, history, kiosk := v.aboutPage(), v.bookPlainPage(), v.historyPage(), *index
 	kiosk.Frame = v.frame("kiosk", "kiosk/index.html", v.in.Board.GeneratedAt, v.in.Board.Every())
-	people := &templates.PeoplePage{
-		Frame:  v.frame("people", "users/index.html", v.in.Board.GeneratedAt, v.in.Board.Every()),
-		People: v.ask(maxPeople, "../"),
-	}
+	people := v.peoplePage()
 	if len(index.Sites) > 0 {
 		sites := &templates.SitesPage{
 			Frame: v.frame("sites", "sites/index.html", v.in.Board.GeneratedAt, v.in.Board.Every()), Sites: index.Sites,
 		}
-		if err := v.put(sites.Frame, templates.Sites(sites)); err != nil {
-			return err
-		}
+		list = append(list, page{sites.Frame, templates.Sites(sites)})
 	}
-	for _, p := range []struct {
-		frame templates.Frame
-		page  templ.Component
-	}{
-		{about.Frame, templates.About(about)},
-		{book.Frame, templates.BookPlain(book)},
-		{history.Frame, templates.History(history)},
-		{people.Frame, templates.Everybody(people)},
-		{kiosk.Frame, templates.Kiosk(&kiosk)},
-		{index.Frame, templates.Index(index)},
-	} {
-		if err := v.put(p.frame, p.page); err != nil {
+	list = append(list,
+		page{about.Frame, templates.About(about)},
+		page{book.Frame, templates.BookPlain(book)},
+		page{history.Frame, templates.History(history)},
+		page{people.Frame, templates.Everybody(people)},
+		page{kiosk.Frame, templates.Kiosk(&kiosk)},
+		page{index.Frame, templates.Index(index)},
+	)
+	for _, p := range list {
+		if err := v.put(p.Frame, p.Component); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// put renders a page and hands it on.
+// put renders a page, which lies where its frame says, and hands it on.
 func (v *view) put(f templates.Frame, page templ.Component) error {
-	file, err := v.newFile(f, page)
-	if err != nil {
-		return err
+	path := v.dir + f.Path
+	var out bytes.Buffer
+	out.Grow(32 << 10)
+	if err := page.Render(context.Background(), &out); err != nil {
+		return fmt.Errorf("rendering %s: %w", path, err)
 	}
-	return v.in.Put(file)
+	return v.in.Put(render.NewFile(path, out.Bytes()))
 }
 
 // newView is the view in the first language, which every site has.

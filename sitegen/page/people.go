@@ -66,13 +66,9 @@ func (v *view) holdings() map[string]*holdings {
 
 // peopleOn lists who uses a GPU, left its memory, or has booked it.
 func peopleOn(g *board.GPU) []string {
-	people := append(g.Users(), board.PeopleOf(g.Left())...)
-	for _, name := range g.Bookers() {
-		if !slices.Contains(people, name) {
-			people = append(people, name)
-		}
-	}
-	return people
+	people := slices.Concat(g.Users(), board.PeopleOf(g.Left()), g.Bookers())
+	slices.Sort(people)
+	return slices.Compact(people)
 }
 
 // maxOwnBookings is how many bookings a person's page lists. The calendar beside it has all.
@@ -116,10 +112,10 @@ func (v *view) userPage(name string, user *board.User, held *holdings) *template
 	p := &templates.UserPage{
 		Frame: v.frame("user", "users/"+v.people[name]+"/index.html", time.Time{}, v.in.Board.Every()),
 		Name:  render.Clean(name), Calendar: v.files("../../") + "users/" + v.people[name] + ".ics",
-		Holds: held.held, HoldsMore: held.more,
+		Holds: held.held, HoldsMore: held.more, Costs: v.costs(),
 	}
 	if user != nil {
-		p.Ask = &templates.Ask{Means: v.words.meansOf(user), Idle: v.countOf("index.held", user.Idle, user.Slices.Idle)}
+		p.Ask = templates.Ask{Means: v.words.meansOf(user), Idle: v.countOf("index.held", user.Idle, user.Slices.Idle)}
 		none := board.Holding{}
 		var uses []string
 		if user.Holding != none || user.Slices == none {
@@ -129,10 +125,6 @@ func (v *view) userPage(name string, user *board.User, held *holdings) *template
 			uses = append(uses, v.words.T("user.slices", v.words.fraction(mig.Used), strconv.Itoa(mig.Reserved)))
 		}
 		p.Ask.Used = strings.Join(uses, "; ")
-		p.Means = user.Mean2h != nil || user.Mean24h != nil || user.Mean1w != nil
-	}
-	if v.in.History != nil && v.in.History.Fleet != nil {
-		p.Costs = v.costs()
 	}
 	if !held.newest.IsZero() {
 		p.Built = v.words.full(held.newest)
@@ -145,20 +137,16 @@ const (
 	maxWhere  = 4
 )
 
-// ask lists the free GPUs, then at most so many people in the board's order. root leads to the site's root.
-func (v *view) ask(most int, root string) templates.People {
-	var p templates.People
-	b := v.in.Board
-	for _, u := range b.Users {
-		p.Means = p.Means || u.Mean2h != nil || u.Mean24h != nil || u.Mean1w != nil
-	}
-	in, gpus := &v.in, b.Totals.GPUs.Free()
-	p.Means = p.Means || in.FreeMean2h != nil || in.FreeMean24h != nil || in.FreeMean1w != nil
-	p.Free = &templates.Ask{Used: cmp.Or(render.WithSlices(gpus, b.Totals.Slices.Free(), strconv.Itoa), "0")}
+// peoplePage lists the free GPUs, then the first people in the board's order.
+func (v *view) peoplePage() *templates.PeoplePage {
+	b, in := v.in.Board, &v.in
+	p := &templates.PeoplePage{Frame: v.frame("people", "users/index.html", b.GeneratedAt, b.Every())}
+	gpus := b.Totals.GPUs.Free()
+	p.Free.Used = cmp.Or(render.WithSlices(gpus, b.Totals.Slices.Free(), strconv.Itoa), "0")
 	p.Free.Means = v.words.means(float64(gpus), b.Totals.Slices.All > 0, in.FreeMean2h, in.FreeMean24h, in.FreeMean1w)
-	p.More = max(0, len(b.Users)-most)
+	p.More = max(0, len(b.Users)-maxPeople)
 	for i := range b.Users[:len(b.Users)-p.More] {
-		p.List = append(p.List, v.askOf(&b.Users[i], root))
+		p.List = append(p.List, v.askOf(&b.Users[i]))
 	}
 	return p
 }
@@ -217,7 +205,8 @@ func (v *view) holders(p *templates.IndexPage) {
 	}
 }
 
-func (v *view) askOf(u *board.User, root string) templates.Ask {
+func (v *view) askOf(u *board.User) templates.Ask {
+	const root = "../"
 	a := templates.Ask{
 		Name: render.Clean(u.Name), Href: v.userHref(root, u.Name), Means: v.words.meansOf(u),
 		Reserved: render.WithSlices(u.Reserved, u.Slices.Reserved, strconv.Itoa),
@@ -231,11 +220,7 @@ func (v *view) askOf(u *board.User, root string) templates.Ask {
 			a.WhereMore = len(u.Where) - maxWhere
 			break
 		}
-		href := "#" + w.Host
-		if root != "" {
-			href = hostHref(root, w.Host)
-		}
-		a.Where = append(a.Where, templates.Where{Text: w.Host + " " + placesOf(w), Href: href})
+		a.Where = append(a.Where, templates.Where{Text: w.Host + " " + placesOf(w), Href: hostHref(root, w.Host)})
 	}
 	return a
 }

@@ -42,15 +42,11 @@ func (v *view) row(h *board.Host, g *board.GPU, named bool, d detail, ref time.T
 	if named || g.Slice != nil {
 		r.Model = v.words.model(g.ShortName, g.MemoryTotal)
 	}
-	if g.Slice != nil {
-		r.UUID, r.Part, r.Of = render.Clean(g.UUID), render.Clean(g.Slice.Profile), v.rowID(h.Name, g.Index, nil)
-		if r.Part == "" {
-			r.Part = v.words.T("slice")
-		}
-	}
 	r.Class = "row " + string(g.State)
 	if g.Slice != nil {
 		r.Class += " slice"
+		r.UUID, r.Of = render.Clean(g.UUID), v.rowID(h.Name, g.Index, nil)
+		r.Part = cmp.Or(render.Clean(g.Slice.Profile), v.words.T("slice"))
 	}
 	if free := g.FreeSlices(); len(g.Slices) > 0 {
 		if r.Class = "row mig"; free > 0 {

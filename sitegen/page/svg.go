@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -121,20 +122,12 @@ func parts(values []float64, key func(step int) string, levels, base int) (list 
 func (w *words) chart(values []float64, top float64, unit string) templates.Chart {
 	c := templates.Chart{N: len(values), Unit: unit, Top: w.digits(top), High: top}
 	shares := make([]float64, len(values))
-	sum, n, most := 0.0, 0, math.Inf(-1)
 	for i, v := range values {
-		if math.IsNaN(v) {
-			shares[i] = v
-			continue
-		}
-		if top > 0 {
-			shares[i] = v / top
-		}
-		sum, n, most = sum+v, n+1, max(most, v)
+		shares[i] = v / cmp.Or(top, 1) // where nothing is above zero, the top is
 	}
 	c.Path, c.Gaps = area(shares, chartLevels, chartBase)
-	if n > 0 {
-		c.Mean, c.Most = w.digits(sum/float64(n)), w.digits(most)
+	if mean := meanOf(values); !math.IsNaN(mean) {
+		c.Mean, c.Most = w.digits(mean), w.digits(highest(math.Inf(-1), values))
 	}
 	return c
 }

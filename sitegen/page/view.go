@@ -31,7 +31,7 @@ type view struct {
 	hosts     map[string]*board.Host
 	people    map[string]string           // name → directory below users/
 	booked    map[string][]*board.Booking // of each host, by start
-	help      *help                       // nil where the site has no documentation
+	codes     map[string]string           // area:what, and area alone, by where the documentation explains it
 	rowed     bool                        // the front page has the rows of GPUs
 	names     map[string]string           // of hosts on their lines, by name
 	sizes     map[string]int              // of memory, by family of GPUs
@@ -124,8 +124,10 @@ func (v *view) card(h *board.Host, d detail, ref time.Time, root string) *templa
 	if h.Check != "" && h.Check != "passing" && h.Check != string(h.State) {
 		c.Check = v.words.or("check."+h.Check, render.Clean(h.Check))
 	}
-	if h.ClockOffset != 0 {
-		c.Ahead, c.Clock = h.ClockOffset > 0, v.words.length(h.ClockOffset.Abs())
+	if off := v.words.length(h.ClockOffset.Abs()); h.ClockOffset > 0 {
+		c.Clock = v.words.T("card.clock.ahead", off)
+	} else if h.ClockOffset < 0 {
+		c.Clock = v.words.T("card.clock.behind", off)
 	}
 	c.Models = v.words.models(h.Models)
 	if !c.Old { // a load of hours ago says nothing

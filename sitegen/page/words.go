@@ -2,7 +2,6 @@ package page
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -48,22 +47,19 @@ func readWords(own fs.FS, lang string, zone *time.Location) (*words, error) {
 		return nil, fmt.Errorf("reading words: %q is not the code of a language", lang)
 	}
 	w := &words{zone: zone, list: maps.Clone(render.EnglishWords()), decimal: decimalMark(tag)}
-	builtIn, err := fs.ReadFile(templates.Files(), name)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("reading the built-in words: %w", err)
-	}
+	program := builtIn(name)
 	sites, err := readOwn(own, name)
 	if err != nil {
 		return nil, err
 	}
-	if builtIn == nil && sites == nil {
+	if program == nil && sites == nil {
 		return nil, fmt.Errorf(
 			"reading words: there are none for the language %q, only for %s: choose one of them, or put %s into the directory "+
 				"of the site's own look",
 			lang, strings.Join(builtInLanguages(), ", "), name,
 		)
 	}
-	for _, list := range [][]byte{builtIn, sites} {
+	for _, list := range [][]byte{program, sites} {
 		if list == nil {
 			continue
 		}
@@ -188,18 +184,13 @@ func (w *words) full(t time.Time) *templates.Moment {
 // beyond half a year with the year. It never says "today": the page may be read tomorrow.
 func (w *words) near(t, ref time.Time) *templates.Moment {
 	const week, halfYear = 6 * 24 * time.Hour, 180 * 24 * time.Hour
-	l := t.In(w.zone)
-	far := t.Sub(ref).Abs()
-	switch {
-	case t.IsZero():
-		return nil
-	case far < week:
-		return w.moment(t, w.time("date.week", l))
-	case far < halfYear:
-		return w.moment(t, w.time("date.near", l))
-	default:
-		return w.moment(t, w.time("date.far", l))
+	date := "date.far"
+	if far := t.Sub(ref).Abs(); far < week {
+		date = "date.week"
+	} else if far < halfYear {
+		date = "date.near"
 	}
+	return w.moment(t, w.time(date, t.In(w.zone)))
 }
 
 // ZoneName is the name of a zone; the machine's zone has none but its letters at a time.
@@ -220,6 +211,9 @@ func (w *words) time(name string, l time.Time) string {
 	return string(text)
 }
 
+// layouts are the places of a pattern which are the same in every language, as Go writes them.
+var layouts = map[string]string{"day": "2", "year": "2006", "time": "15:04", "seconds": "05", "zone": "MST"}
+
 // fill puts a time into the places of a pattern such as "{weekday} {time}".
 func (w *words) fill(pattern string, l time.Time) (b []byte, err error) {
 	for {
@@ -232,20 +226,14 @@ func (w *words) fill(pattern string, l time.Time) (b []byte, err error) {
 		switch place {
 		case "weekday":
 			b = append(b, w.weekdays[l.Weekday()]...)
-		case "day":
-			b = strconv.AppendInt(b, int64(l.Day()), 10)
 		case "month":
 			b = append(b, w.months[l.Month()-1]...)
-		case "year":
-			b = strconv.AppendInt(b, int64(l.Year()), 10)
-		case "time":
-			b = l.AppendFormat(b, "15:04")
-		case "seconds":
-			b = l.AppendFormat(b, "05")
-		case "zone":
-			b = l.AppendFormat(b, "MST")
 		default:
-			return nil, fmt.Errorf("{%s is none of {weekday} {day} {month} {year} {time} {seconds} {zone}", rest)
+			layout, known := layouts[place]
+			if !known {
+				return nil, fmt.Errorf("{%s is none of {weekday} {day} {month} {year} {time} {seconds} {zone}", rest)
+			}
+			b = l.AppendFormat(b, layout)
 		}
 		pattern = after
 	}

@@ -332,12 +332,20 @@ func latinWords(t *testing.T, page string, n *html.Node) {
 	}
 }
 
+// headsOf are the keys of the heads of tables, in the form of what a regular expression finds.
+func headsOf(text string) (found [][]string) {
+	for _, heads := range regexp.MustCompile(`@heads\(w, \d(?:,\s*"[^"]+")+,?\s*\)`).FindAllString(text, -1) {
+		found = append(found, regexp.MustCompile(`"([^"]+)"`).FindAllStringSubmatch(heads, -1)...)
+	}
+	return found
+}
+
 // TestEveryWordIsThere holds what Go, the components and the script ask of the
 // words to what there is.
 func TestEveryWordIsThere(t *testing.T) {
 	english := builtInWords(t, "en")
 	asked := regexp.MustCompile(
-		`(?:\bt|\blist\[|\bT\(|say\(|Prose\(|tab\(f, "[a-z]*", "[^"]*",|(?:paragraph|form)\(p\.Words,|quantity\([^"\n]*,|number\([^"\n]*,|[Cc]ount\([^"\n]*,) ?"([a-z0-9.-]+)"`,
+		`(?:\bt|\blist\[|\bT\(|say\(|Prose\(|tab\(f, "[a-z]*", "[^"]*",|(?:paragraph|form|around|timed)\((?:p\.Words|w),|built\(p\.Frame,|quantity\([^"\n]*,|number\([^"\n]*,|[Cc]ount\([^"\n]*,) ?"([a-z0-9.-]+)"`,
 	)
 	n := 0
 	for _, pattern := range []string{"*.go", "../../templates/*.go", "../../templates/*.templ",
@@ -354,7 +362,7 @@ func TestEveryWordIsThere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, m := range asked.FindAllStringSubmatch(string(text), -1) {
+			for _, m := range append(asked.FindAllStringSubmatch(string(text), -1), headsOf(string(text))...) {
 				ok := strings.HasSuffix(m[1], ".") // and the rest is put behind it
 				for _, key := range []string{m[1], "sign." + m[1], m[1] + ".one"} {
 					ok = ok || english[key] != ""
