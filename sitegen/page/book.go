@@ -224,7 +224,7 @@ func (p *BookPages) bookable(b Book) (hosts []templates.BookableHost) {
 	for i := range b.Board.Hosts {
 		h := &b.Board.Hosts[i]
 		host := templates.BookableHost{
-			Title: cmp.Or(render.Clean(h.Title), h.Name),
+			Title: title(h),
 			Href:  p.places([]booking.Booking{{Host: h.Name, Target: booking.Target{All: true, Index: -1}}}),
 		}
 		here := b

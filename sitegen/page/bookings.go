@@ -18,15 +18,12 @@ import (
 // booking is a booking on a page. Times are named relative to ref; root leads to the site's root.
 func (v *view) booking(b *board.Booking, ref time.Time, root string) *templates.Booking {
 	line := &templates.Booking{
-		Host: render.Clean(b.Host), GPUs: strings.Join(b.Labels(), ", "),
+		Host: render.Clean(b.Host), GPUs: cmp.Or(strings.Join(b.Labels(), ", "), render.Clean(b.UUID)),
 		Person: templates.Person{Name: render.Clean(b.Name), Href: v.userHref(root, b.Name)},
 		From:   v.words.near(b.From, ref), Until: v.words.near(b.Until, ref),
 		Comment: remark(b.Comment), Maintenance: b.Kind == "maintenance",
 		Active: b.Active, Expired: b.Expired, Forced: b.Forced, Line: b.Line,
 		Soon: b.Active && !b.Until.IsZero() && b.Until.Sub(v.in.Board.GeneratedAt) < endsSoon,
-	}
-	if b.UUID != "" && line.GPUs == "" {
-		line.GPUs = render.Clean(b.UUID)
 	}
 	if !strings.EqualFold(b.By, b.Name) {
 		line.By = render.Clean(b.By)

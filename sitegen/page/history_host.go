@@ -243,10 +243,7 @@ func bookedPath(booked []*board.Booking, g *board.GPU, span *render.PastSpan, n 
 		if !b.Covers(g) {
 			continue
 		}
-		x, end := 0.0, float64(n)
-		if !b.From.IsZero() {
-			x = max(x, b.From.Sub(span.From).Seconds()/float64(span.Seconds))
-		}
+		x, end := max(0, b.From.Sub(span.From).Seconds()/float64(span.Seconds)), float64(n)
 		if !b.Until.IsZero() {
 			end = min(end, b.Until.Sub(span.From).Seconds()/float64(span.Seconds))
 		}

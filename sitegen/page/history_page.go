@@ -370,13 +370,13 @@ func (v *view) use(name string, u render.Use, known, most float64) templates.Use
 }
 
 // pastUse is what each person used, for the person's page.
-func (v *view) pastUse(f *render.FleetPast) map[string][]templates.Window {
-	if f == nil {
+func (v *view) pastUse() map[string][]templates.Window {
+	if v.in.History == nil || v.in.History.Fleet == nil {
 		return nil
 	}
 	uses := map[string][]templates.Window{}
-	for i := range f.Windows {
-		w := &f.Windows[i]
+	for i := range v.in.History.Fleet.Windows {
+		w := &v.in.History.Fleet.Windows[i]
 		known := w.KnownHours()
 		for _, u := range w.Users {
 			line := v.newWindow(i, w)
@@ -453,11 +453,9 @@ func (v *view) nowRows(p *templates.HistoryPage) {
 	}
 	list := func(from []found) (rows []templates.NowRow) {
 		slices.SortStableFunc(from, func(x, y found) int { return cmp.Compare(y.time, x.time) })
-		for i, f := range from {
-			if i == maxNowRows {
-				p.NowMore += len(from) - i
-				break
-			}
+		more := max(0, len(from)-maxNowRows)
+		p.NowMore += more
+		for _, f := range from[:len(from)-more] {
 			rows = append(rows, f.row)
 		}
 		return rows

@@ -109,9 +109,7 @@ func (v *view) facts(g *board.GPU) []templates.Fact {
 		add("xid", strconv.Itoa(x.Code)+" · "+w.full(x.At.Time).Text+" · "+render.XIDMeaning(w.list, x.Code))
 	}
 	add("link", strings.Trim(w.number(g.PCIeWidth, "")+" / "+w.number(g.PCIeWidthMax, ""), " /"))
-	if sm, mem := w.number(g.ClockSM, "megahertz"), w.number(g.ClockMemory, "megahertz"); sm != "" || mem != "" {
-		add("clocks", strings.Trim(sm+" · "+mem, " ·"))
-	}
+	add("clocks", strings.Trim(w.number(g.ClockSM, "megahertz")+" · "+w.number(g.ClockMemory, "megahertz"), " ·"))
 	add("pstate", g.PState)
 	add("throttle", strings.Join(g.ThrottleReasons, ", "))
 	if g.MemoryShared {
@@ -146,13 +144,10 @@ func (v *view) facts(g *board.GPU) []templates.Fact {
 
 // number is a reading with its unit, if there is one; "" if it is not known.
 func (w *words) number(n *int, unit string) string {
-	switch {
-	case n == nil:
+	if n == nil {
 		return ""
-	case unit == "":
-		return strconv.Itoa(*n)
 	}
-	return w.quantity(strconv.Itoa(*n), unit)
+	return strings.TrimSpace(w.quantity(strconv.Itoa(*n), unit)) // what has no unit has no sign of one
 }
 
 // counts is corrected / uncorrected.

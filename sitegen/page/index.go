@@ -318,25 +318,22 @@ func (v *view) freeNow(free []board.Unit) []templates.FreeCard {
 		host, model string
 		until       time.Time
 	}
-	index, gpus := map[key]int{}, [][]string{}
+	index := map[key]int{}
 	var cards []templates.FreeCard
 	for _, u := range free {
 		g := u.GPU
 		k := key{u.Host.Name, v.words.model(g.ShortName, g.MemoryTotal), g.FreeUntil}
 		i, ok := index[k]
 		if !ok {
-			i = len(cards)
-			index[k], gpus = i, append(gpus, nil)
+			index[k] = len(cards)
 			cards = append(cards, templates.FreeCard{
-				Where: title(u.Host), Model: k.model,
+				Where: title(u.Host), Model: k.model, GPUs: g.Label(), Count: 1,
 				Until: v.words.near(g.FreeUntil, v.in.Board.GeneratedAt),
 			})
+			continue
 		}
-		gpus[i] = append(gpus[i], g.Label())
+		cards[i].GPUs += "," + g.Label()
 		cards[i].Count++
-	}
-	for i := range cards {
-		cards[i].GPUs = strings.Join(gpus[i], ",")
 	}
 	return cards
 }

@@ -183,9 +183,8 @@ func (v *view) search(cards []*templates.Card) templates.Search {
 	s := templates.Search{Models: []templates.SearchModel{},
 		Hosts: make([]templates.SearchHost, 0, len(v.in.Board.Hosts))}
 	models := map[templates.SearchModel]int{}
-	states := map[board.State]int{}
-	for i, state := range board.States() {
-		states[state], s.States = i, append(s.States, string(state))
+	for _, state := range board.States() {
+		s.States = append(s.States, string(state))
 	}
 	for i := range v.in.Board.Hosts {
 		h := &v.in.Board.Hosts[i]
@@ -214,7 +213,7 @@ func (v *view) search(cards []*templates.Card) templates.Search {
 				place = len(s.Models)
 				models[model], s.Models = place, append(s.Models, model)
 			}
-			found.GPUs = append(found.GPUs, v.searchGPU(g, states[g.State], place))
+			found.GPUs = append(found.GPUs, v.searchGPU(g, slices.Index(s.States, string(g.State)), place))
 		}
 		s.Hosts = append(s.Hosts, found)
 	}

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/url"
 	"slices"
@@ -53,17 +54,14 @@ func (v *view) panel(
 	if !ok {
 		return nil
 	}
-	from, start := g.FreeFrom, ref
-	if !from.IsZero() {
-		start = from
-	}
+	start := cmp.Or(g.FreeFrom, ref)
 	var next time.Time
 	for _, b := range slices.Backward(due) {
 		if b.From.After(ref) && !b.From.Before(start) {
 			next = b.From
 		}
 	}
-	p := v.howToBook(h.Name, target.String(), from, start, next, root)
+	p := v.howToBook(h.Name, target.String(), g.FreeFrom, start, next, root)
 	for _, b := range due {
 		p.Due = append(p.Due, templates.Due{Name: render.Clean(b.Name), From: iso(b.From), Until: iso(b.Until)})
 	}

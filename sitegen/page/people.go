@@ -82,11 +82,7 @@ func (v *view) userPages() error {
 		users[b.Users[i].Name] = &b.Users[i]
 	}
 	bookings := b.BookingsByName(v.people)
-	var uses map[string][]templates.Window
-	if v.in.History != nil {
-		uses = v.pastUse(v.in.History.Fleet)
-	}
-	held := v.holdings()
+	uses, held := v.pastUse(), v.holdings()
 	names := slices.SortedFunc(maps.Keys(v.people),
 		func(x, y string) int { return strings.Compare(v.people[x], v.people[y]) })
 	for _, name := range names {
@@ -215,11 +211,8 @@ func (v *view) askOf(u *board.User) templates.Ask {
 	if idle := render.WithSlices(u.Idle, u.Slices.Idle, strconv.Itoa); idle != "" {
 		a.Idle = v.words.Count(u.Idle+u.Slices.Idle, "ask.idle.gpus", idle)
 	}
-	for _, w := range u.Where {
-		if len(a.Where) == maxWhere {
-			a.WhereMore = len(u.Where) - maxWhere
-			break
-		}
+	a.WhereMore = max(0, len(u.Where)-maxWhere)
+	for _, w := range u.Where[:len(u.Where)-a.WhereMore] {
 		a.Where = append(a.Where, templates.Where{Text: w.Host + " " + placesOf(w), Href: hostHref(root, w.Host)})
 	}
 	return a

@@ -143,17 +143,15 @@ func (v *view) readings(r *templates.Row, g *board.GPU, d detail) {
 	if g.MemoryTotal != nil {
 		r.Total = strconv.Itoa(board.WholeGiB(g.MemoryTotal))
 	}
-	if g.MemoryUsed != nil {
-		r.Used = v.words.used(g.MemoryUsed, d)
-		if total := g.MemoryTotal; total != nil && *total > 0 {
-			share := float64(*g.MemoryUsed) / float64(*total)
-			if d == brief {
-				r.Bars = segments(share, nil)
-			} else {
-				r.Bars, r.BarText = v.memoryBar(g, share)
-				if d != whole {
-					r.BarText = "" // the numbers and the people stand beside it
-				}
+	r.Used = v.words.used(g.MemoryUsed, d)
+	if total := g.MemoryTotal; g.MemoryUsed != nil && total != nil && *total > 0 {
+		share := float64(*g.MemoryUsed) / float64(*total)
+		if d == brief {
+			r.Bars = segments(share, nil)
+		} else {
+			r.Bars, r.BarText = v.memoryBar(g, share)
+			if d != whole {
+				r.BarText = "" // the numbers and the people stand beside it
 			}
 		}
 	}
@@ -261,11 +259,8 @@ func (v *view) whoIsOn(r *templates.Row, g *board.GPU, d detail, ref time.Time, 
 	if d == whole {
 		most = maxOwnProcesses
 	}
-	for i, p := range order {
-		if i == most {
-			r.MoreProcesses = len(order) - most
-			break
-		}
+	r.MoreProcesses = max(0, len(order)-most)
+	for _, p := range order[:len(order)-r.MoreProcesses] {
 		// What the row says is not said again below it.
 		in := rowSays{
 			person: d != whole && len(r.More) == 0 && p.Computes && (p.Person == "" || p.Person == p.User) &&

@@ -231,10 +231,7 @@ func (v *view) problem(p snapshot.Problem, h *board.Host, root string, link, ope
 // host's last news, {clock} by how much its clock is off, {message} the program's own
 // words. What is not known is a dash.
 func (v *view) sentence(p *snapshot.Problem, h *board.Host) string {
-	s, ok := v.words.list["code."+p.Code]
-	if !ok { // of a newer collector
-		s = v.words.list["code"]
-	}
+	s := v.words.or("code."+p.Code, v.words.list["code"]) // the latter for one of a newer collector
 	if !strings.Contains(s, "{") {
 		return s
 	}

@@ -57,10 +57,7 @@ func UnusedBookings(b *board.Board, h *History) []UnusedBooking {
 			u := UnusedBooking{Booking: bk, GPU: g}
 			gpu, seen := span.GPUs[g.Key()]
 			// All of it counted from the beginning of the chart.
-			start, stop := time.Duration(0), time.Duration(math.MaxInt64)
-			if !bk.From.IsZero() {
-				start = bk.From.Sub(span.From)
-			}
+			start, stop := bk.From.Sub(span.From), time.Duration(math.MaxInt64)
 			for _, t := range []time.Time{bk.Until, b.GeneratedAt} {
 				if !t.IsZero() {
 					stop = max(0, min(stop, t.Sub(span.From)))
