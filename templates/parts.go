@@ -83,7 +83,10 @@ func orDash(s string) string { return cmp.Or(s, "–") }
 // attributeIf is an attribute that an element has only if so. Nothing checks the value: the name is never one of an
 // address, a style or a program.
 func attributeIf(name string, is bool, value string) templ.OrderedAttributes {
-	return templ.OrderedAttributes{{Key: name, Value: templ.KV(value, is)}}
+	if !is {
+		return nil
+	}
+	return templ.OrderedAttributes{{Key: name, Value: value}}
 }
 
 // attribute is one that an element has only where its value is not empty.
