@@ -14,5 +14,6 @@ type StripBar struct {
 	X, W  string // in per cent
 	Class string
 	Text  string
-	Left  bool // the text ends at the beginning of the bar
+	// TextClass is "right" for a text that begins where the bar does, "left" for one that ends there.
+	TextClass string
 }

@@ -327,7 +327,7 @@ func TestBrowserKeepsUnchangedParts(t *testing.T) {
 		}
 		gpus := in.Board.Hosts[30].GPUs
 		busy := slices.IndexFunc(gpus, func(g board.GPU) bool { return g.State == board.Busy })
-		gpus[busy].Utilization = []*float64{&load}
+		gpus[busy].Utilization = []*float64{&load, &load}
 		return in
 	}
 	next, host, free := fleet(60), 0, -1

@@ -19,7 +19,14 @@ import (
 // signOf is the sign of a card on the line of its host: its symbol, or its parts.
 func signOf(t *testing.T, card board.GPU) string {
 	t.Helper()
+	return signAt(t, card, boardtest.Now)
+}
+
+// signAt is the same on a board of that moment.
+func signAt(t *testing.T, card board.GPU, now time.Time) string {
+	t.Helper()
 	in := boardtest.Big(rowHosts + 1)
+	in.Board.GeneratedAt = now
 	in.Board.Hosts[0].GPUs, in.Board.Bookings = []board.GPU{card}, nil
 	in.Board.Count()
 	signs := within(byID(docAt(t, in, "index.html"), "gpu000"), "svg", "signs")[0]
@@ -41,6 +48,19 @@ func signOf(t *testing.T, card board.GPU) string {
 		text += end
 	}
 	return strings.TrimSpace(text)
+}
+
+// TestSignOfANewQuarter: the first sample of a quarter of an hour does not decide what the sign says of the load.
+func TestSignOfANewQuarter(t *testing.T) {
+	begins := boardtest.Now.Truncate(15 * time.Minute)
+	card := board.GPU{State: board.Busy, Utilization: []*float64{new(99.0), new(1.0)}}
+	for after, want := range map[time.Duration]string{
+		20 * time.Second: "busy4", 7*time.Minute + 30*time.Second: "busy3", 14 * time.Minute: "busy1",
+	} {
+		if got := signAt(t, card, begins.Add(after)); got != want {
+			t.Errorf("%v after the beginning of a quarter the sign is %q, want %q", after, got, want)
+		}
+	}
 }
 
 func TestSignSaysStateAndLoad(t *testing.T) {

@@ -25,7 +25,7 @@ const (
 	stripRuns  = 6    // people in the words about the last day
 	characters = 6.4  // the width of one in pixels
 	// The part of a strip with bookings is at least so many pixels wide: on the front page, and on a host's own.
-	narrowAhead, wideAhead = 100, 200
+	narrowAhead, wideAhead = 100.0, 200.0
 )
 
 // strip draws what a GPU has done and which bookings of it are due; narrow is on the front page.
@@ -39,7 +39,7 @@ func (v *view) strip(h *board.Host, g *board.GPU, due []*board.Booking, narrow b
 	if narrow {
 		width = narrowAhead
 	}
-	v.drawAhead(s, due, g, now, characters/float64(width))
+	v.drawAhead(s, due, g, now, width)
 	return s
 }
 
@@ -122,8 +122,8 @@ func gapPath(from, to int) string {
 	return "M" + strconv.Itoa(from) + " 5.5h" + strconv.Itoa(to-from)
 }
 
-// drawAhead draws the bookings of the next two days. character is the width of a letter, as a part of all.
-func (v *view) drawAhead(s *templates.Strip, due []*board.Booking, g *board.GPU, now time.Time, character float64) {
+// drawAhead draws the bookings of the next two days in a picture that is so many pixels wide.
+func (v *view) drawAhead(s *templates.Strip, due []*board.Booking, g *board.GPU, now time.Time, width float64) {
 	ahead := span{from: now, until: now.Add(stripAhead)}
 	var bars []stripBar
 	for _, b := range due {
@@ -140,7 +140,7 @@ func (v *view) drawAhead(s *templates.Strip, due []*board.Booking, g *board.GPU,
 		}
 		bars = append(bars, bar)
 	}
-	placeTexts(bars, character)
+	placeTexts(bars, width)
 	for _, bar := range bars {
 		s.Bars = append(s.Bars, bar.StripBar)
 	}
@@ -179,16 +179,18 @@ type stripBar struct {
 }
 
 // placeTexts puts the longest text that there is room for into each bar or right of it, else left of it.
-func placeTexts(bars []stripBar, character float64) {
+func placeTexts(bars []stripBar, width float64) {
 	taken := 0.0
 	for i := range bars {
 		b := &bars[i]
+		b.TextClass = "right"
 		right := 1.0
 		if i+1 < len(bars) {
 			right = bars[i+1].from
 		}
 		for _, text := range b.texts {
-			length := character * (float64(render.TextWidth(text)) + 0.5)
+			pixels := characters * (float64(render.TextWidth(text)) + 0.5)
+			length := pixels / width
 			// A text that is cut off at the end of the strip is better than none.
 			cut := b.from == 0 && right == 1 && text == b.texts[len(b.texts)-1]
 			if cut || b.from+length <= right {
@@ -197,7 +199,10 @@ func placeTexts(bars []stripBar, character float64) {
 				break
 			}
 			if b.from-length >= taken {
-				b.Text, b.Left = text, true
+				b.Text, b.TextClass = text, "left"
+				if pixels > b.from*narrowAhead {
+					b.TextClass = "left needs-medium" // a phone would cut off how it begins
+				}
 				break
 			}
 		}

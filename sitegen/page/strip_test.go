@@ -159,6 +159,28 @@ func TestStripOfTomorrow(t *testing.T) {
 	}
 }
 
+// TestStripTextOnAPhone: a text that ends at its bar is left out where its beginning would be cut off, as on a phone.
+func TestStripTextOnAPhone(t *testing.T) {
+	from := boardtest.Now.Truncate(15 * time.Minute).Add(36 * time.Hour)
+	for name, want := range map[string]string{"eva": "left needs-medium", "": "left"} {
+		b := &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{{
+			Name: "atlas", State: board.Up, SnapshotAt: boardtest.Now, GPUs: []board.GPU{{State: board.Free, FreeUntil: from}},
+		}}, Bookings: []board.Booking{
+			{Name: name, Host: "atlas", GPUs: []int{0}, From: from, Until: from.Add(24 * time.Hour)},
+		}}
+		b.Count()
+		row := byID(docAt(t, render.Input{Board: b}, "hosts/atlas/index.html"), "atlas-0")
+		for _, text := range within(row, "text", "left") {
+			if got := attr(text, "class"); got != want {
+				t.Errorf("%q has the class %q, want %q", textOf(text), got, want)
+			}
+		}
+		if len(within(row, "text", "left")) != 1 {
+			t.Errorf("there is no text of the booking of %q", name)
+		}
+	}
+}
+
 // TestTextsOfBookingsDoNotOverlap: whatever is booked, no text lies on another or on a later bar.
 func TestTextsOfBookingsDoNotOverlap(t *testing.T) {
 	const character = 6.4 / 100 // of the narrowest strip
