@@ -155,13 +155,16 @@ func (v *view) barTitle(b *board.Booking) string {
 
 // nameAndTimes is a name with the time from when until when; what has no end is open.
 func (v *view) nameAndTimes(name string, from, until time.Time) string {
+	begins, ends := v.words.near(from, v.in.Board.GeneratedAt), v.words.near(until, v.in.Board.GeneratedAt)
 	text := render.Clean(name)
-	if m := v.words.near(from, v.in.Board.GeneratedAt); m != nil {
-		text += " " + m.Text
+	if begins != nil {
+		text += " " + begins.Text
 	}
-	text += " –"
-	if m := v.words.near(until, v.in.Board.GeneratedAt); m != nil {
-		text += " " + m.Text
+	if begins != nil || ends != nil {
+		text += " –"
+	}
+	if ends != nil {
+		text += " " + ends.Text
 	}
 	return text
 }

@@ -74,9 +74,14 @@ func (v *view) drawPast(s *templates.Strip, g *board.GPU) {
 }
 
 // heldTexts say who held a GPU in the last of these quarters of an hour, of which the last is still growing, and from
-// when until when: "mira Sat 23:00 – Sun 05:30". Whoever holds it still has no end.
+// when until when: "mira Sat 23:00 – Sun 05:30". Who held it before has no beginning, and who holds it still has no end.
 func (v *view) heldTexts(holders []string) (texts []string) {
-	at := func(step int) time.Time { return v.dayFrom().Add(quarter * time.Duration(step)) }
+	at := func(step int) time.Time {
+		if step == 0 || step == len(holders) {
+			return time.Time{}
+		}
+		return v.dayFrom().Add(quarter * time.Duration(step))
+	}
 
 	for until := len(holders); until > 0 && len(texts) < stripRuns; {
 		name, from := holders[until-1], until-1
@@ -84,11 +89,7 @@ func (v *view) heldTexts(holders []string) (texts []string) {
 			from--
 		}
 		if name != "" {
-			end := at(until)
-			if until == len(holders) {
-				end = time.Time{}
-			}
-			texts = append(texts, v.nameAndTimes(name, at(from), end))
+			texts = append(texts, v.nameAndTimes(name, at(from), at(until)))
 		}
 		until = from
 	}

@@ -63,8 +63,12 @@ func TestStripOfYesterday(t *testing.T) {
 	if gaps != "M2 5.5h1M5 5.5h43" {
 		t.Errorf("the gaps are %q", gaps)
 	}
-	if !strings.Contains(text, "maximum 100") {
+	if want := " · mira – Thu 10:45 · tomas Thu 11:30 – Thu 11:45"; !strings.Contains(text, "maximum 100 %"+want) {
 		t.Errorf("it says %q", text)
+	}
+	all := board.GPU{Utilization: make([]*float64, 96), Holders: slices.Repeat([]string{"mira"}, 96)}
+	if _, _, text := yesterday(rowOf(t, all, nil, colors)); text != "mira" {
+		t.Errorf("of who has held it all day, it says %q", text)
 	}
 	slice := board.GPU{Utilization: make([]*float64, 96), Holders: append(make([]string, 94), "mira", "mira")}
 	parts, gaps, _ = yesterday(rowOf(t, slice, nil, colors)) // of which no load is known
