@@ -292,6 +292,9 @@ func (d *Drops) readHour(f HourFile) (*snapshot.Hour, error) {
 
 // Make opens the drop of a host, and makes it if it is missing.
 func (d *Drops) Make(host string) (*os.Root, error) {
+	if err := validHost(host); err != nil {
+		return nil, err
+	}
 	if err := os.Mkdir(filepath.Join(d.dir, host), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}

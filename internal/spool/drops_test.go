@@ -253,6 +253,12 @@ func TestHostsRefused(t *testing.T) {
 	if _, _, err := d.Latest("alias"); snapshot.CodeOf(err) != badNotRegular {
 		t.Errorf("a drop that is a symlink: %v", err)
 	}
+	if _, err := d.Make("../elsewhere"); err == nil {
+		t.Error("a drop is made outside")
+	}
+	if _, err := os.Lstat(filepath.Join(data, "elsewhere")); err == nil {
+		t.Error("a directory is made outside before its name is refused")
+	}
 	for i := range 200 {
 		if err := os.Mkdir(filepath.Join(root, fmt.Sprintf("bad_%d", i)), 0o755); err != nil {
 			t.Fatal(err)
