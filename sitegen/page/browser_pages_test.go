@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,10 +26,13 @@ func TestBrowserPast(t *testing.T) {
 	in := boardtest.Remembered(boardtest.Lab())
 	atlas := in.History.Hosts["atlas"].Spans[0].GPUs[in.Board.Hosts[0].GPUs[0].Key()]
 	atlas[render.PastUtilization][0], atlas[render.PastUtilization][95] = 37, 84
+	in.Board.Hosts[0].GPUs[1].Holders = slices.Repeat([]string{"mira"}, render.PastSteps()[0])
 	dir := siteDir(t, in)
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
 	b.Do(chromedp.Navigate("file://" + dir + "/hosts/atlas/index.html"))
 	expect(t, b, hover+`(0.999).split(" · ").pop()`, "84 %")
+	expect(t, b, `(document.querySelector("#atlas-1 .past path").dispatchEvent(new PointerEvent("pointermove", { bubbles: true })),
+		document.querySelector(".tip").textContent.split(" · ").pop())`, "mira")
 	b.Do(chromedp.Navigate("file://" + dir + "/hosts/atlas/history/index.html#_span0"))
 	expect(t, b, shownPanes, "0")
 	expect(t, b, hover+`(0.001).split(" · ").pop()`, "37 %")
