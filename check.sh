@@ -185,7 +185,7 @@ for package in $raced_in_part; do
 	grep -q '^func TestRace' "${package#gpuboard/}"/*_test.go || broken "$package has no test for the race detector"
 done
 # Two jobs: tests of the whole program, which wait for servers and clocks much of the time,
-# and beside them what keeps a processor busy, two packages at a time. More at once would
+# and beside them what keeps a processor busy, package after package. More at once would
 # take no less time, and real servers would keep tests waiting beyond their own limits.
 # Those that wait longest come first.
 longest='^(TestAnsible|TestCronExample|TestRelease)$'
@@ -200,7 +200,7 @@ CGO_ENABLED=1 suite pkgname -race -p 2 -parallel 2 -skip "^$unraced\$" -timeout 
 # shellcheck disable=SC2086
 CGO_ENABLED=1 suite pkgname -race -run '^TestRace' -timeout 60m $raced_in_part
 # shellcheck disable=SC2086
-suite testname -p 2 -parallel 2 -skip '^TestScripts$' -timeout 60m $last
+suite testname -p 1 -parallel 2 -skip '^TestScripts$' -timeout 60m $last
 wait "$beside" || status=1
 
 if $long; then
