@@ -3,7 +3,6 @@ package nvidiasmi
 import (
 	"errors"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -21,7 +20,8 @@ const (
 // isAbsent reports whether a text means "no value": words of nvidia-smi itself, and
 // error strings of NVML that it prints.
 func isAbsent(s string) bool {
-	return slices.Contains([]string{"", "-", "n/a", "na", "none", "null", "no data", "err!", "error", "unknown",
+	switch strings.ToLower(trimBrackets(s)) {
+	case "", "-", "n/a", "na", "none", "null", "no data", "err!", "error", "unknown",
 		"not supported", "unsupported", "not available", "not found", "function not found", "not active",
 		"unknown error", "gpu is lost", "gpu requires reset", "insufficient permissions",
 		"requested functionality has been deprecated", "deprecated", "notsupported",
@@ -29,8 +29,10 @@ func isAbsent(s string) bool {
 		"driver not loaded", "driver is not loaded", "timeout", "interrupt request", "nvml shared library not found",
 		"corrupted inforom", "operating system call failed", "in use by another client", "insufficient memory",
 		"insufficient resources", "vgpu ecc operation is not supported", "not ready", "system is not in ready state",
-		"invalid state", "reset required", "gpu access blocked by the operating system", "redacted",
-	}, strings.ToLower(trimBrackets(s)))
+		"invalid state", "reset required", "gpu access blocked by the operating system", "redacted":
+		return true
+	}
+	return false
 }
 
 // trimBrackets removes brackets: some versions write [N/A], some N/A.

@@ -32,12 +32,12 @@ type frameRow struct {
 	cols [][]int64 // nil for a column of zeros, or one not asked for
 }
 
-// fieldsOf is how many columns a kind of rows has; 0 for one that is not known.
-func fieldsOf(kind byte) int {
-	return int([256]uint8{
-		kindHost: hFields, kindGPU: gFields, kindUser: uFields, kindHolder: 1, kindOwn: oFields,
-	}[kind])
+// fieldCounts is how many columns each kind of rows has; 0 for one that is not known.
+var fieldCounts = [256]uint8{
+	kindHost: hFields, kindGPU: gFields, kindUser: uFields, kindHolder: 1, kindOwn: oFields,
 }
+
+func fieldsOf(kind byte) int { return int(fieldCounts[kind]) }
 
 // row returns the row of a kind and id, and makes it.
 func (f *frame) row(kind byte, id uint32) *frameRow {

@@ -115,24 +115,27 @@ func Rank(name string) int {
 	}
 }
 
+// contentTypes are the types of files by the end of their name.
+var contentTypes = map[string]string{
+	".html": "text/html; charset=utf-8",
+	".css":  "text/css; charset=utf-8",
+	".js":   "text/javascript; charset=utf-8",
+	".json": "application/json",
+	".txt":  "text/plain; charset=utf-8",
+	".ansi": "text/plain; charset=utf-8",
+	".svg":  "image/svg+xml",
+	".ics":  "text/calendar; charset=utf-8",
+	".atom": "application/atom+xml; charset=utf-8",
+	".csv":  "text/csv; charset=utf-8",
+	".png":  "image/png",
+}
+
 // ContentType is the media type of a file of a site, "" for a file that no site has.
 func ContentType(name string) string {
 	if path.Base(name) == "metrics.txt" {
 		return "text/plain; version=0.0.4; charset=utf-8" // what a Prometheus expects to be told
 	}
-	return map[string]string{
-		".html": "text/html; charset=utf-8",
-		".css":  "text/css; charset=utf-8",
-		".js":   "text/javascript; charset=utf-8",
-		".json": "application/json",
-		".txt":  "text/plain; charset=utf-8",
-		".ansi": "text/plain; charset=utf-8",
-		".svg":  "image/svg+xml",
-		".ics":  "text/calendar; charset=utf-8",
-		".atom": "application/atom+xml; charset=utf-8",
-		".csv":  "text/csv; charset=utf-8",
-		".png":  "image/png",
-	}[path.Ext(name)]
+	return contentTypes[path.Ext(name)]
 }
 
 // Put hands files on. It may be called by several goroutines.
