@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"gpuboard/internal/board"
@@ -116,8 +117,16 @@ func (d *examination) dropModes(drop string, said map[string]bool) {
 	}
 }
 
-// account is the account of a drop, as deploy/sshd/gpuboard.conf names it.
-func account(drop string) string { return "n-" + filepath.Base(drop) }
+// account is the account whose home is a drop, or else that which deploy/sshd/gpuboard.conf makes for it.
+func account(drop string) string {
+	passwd, _ := os.ReadFile("/etc/passwd")
+	for line := range strings.Lines(string(passwd)) {
+		if f := strings.Split(line, ":"); len(f) > 6 && f[5] == drop {
+			return f[0]
+		}
+	}
+	return "n-" + filepath.Base(drop)
+}
 
 // fixNever is what to type for a node that has never sent anything.
 func (d *examination) fixNever(host, drop string) string {
