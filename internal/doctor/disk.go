@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
+
+	"gpuboard/collector/hostinfo"
 )
 
 // A fileSystem is where a path lies; its numbers are zero where they are not known.
@@ -34,10 +35,8 @@ func (d *examination) isMounted(path string) bool {
 	if d.mounts == nil {
 		d.mounts = map[string]bool{}
 		text, _ := os.ReadFile(filepath.Join(d.proc, "self", "mountinfo")) // Linux has it
-		for line := range strings.Lines(string(text)) {
-			if fields := strings.Fields(line); len(fields) > 4 {
-				d.mounts[mountEscapes.Replace(fields[4])] = true
-			}
+		for _, m := range hostinfo.Mounts(string(text)) {
+			d.mounts[m.Point] = true
 		}
 	}
 	parent, err := filepath.EvalSymlinks(filepath.Dir(path))
@@ -46,9 +45,6 @@ func (d *examination) isMounted(path string) bool {
 	}
 	return err == nil && d.mounts[filepath.Join(parent, filepath.Base(path))]
 }
-
-// mountEscapes are the four characters that the kernel writes as numbers there.
-var mountEscapes = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 // ownerUID is who owns a file.
 func ownerUID(info os.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }

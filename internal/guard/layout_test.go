@@ -33,7 +33,7 @@ var rooms = map[string][]string{
 	"internal/shell":       {},
 	"internal/failure":     {"internal/atomicfile", "internal/snapshot", "internal/spool", "publisher"},
 	"internal/spelling":    {},
-	"internal/doctor": {"collector/containers", "internal/atomicfile", "internal/board", "internal/booking",
+	"internal/doctor": {"collector/containers", "collector/hostinfo", "internal/atomicfile", "internal/board", "internal/booking",
 		"internal/config", "internal/failure", "internal/inventory", "internal/legacy", "internal/node",
 		"internal/notify", "internal/pull", "internal/shell", "internal/snapshot", "internal/spool", "internal/watch",
 		"publisher", "sitegen", "sitegen/page", "sitegen/render"},
