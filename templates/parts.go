@@ -80,29 +80,31 @@ type Segment struct {
 // orDash is a value, or a dash for one that is not known.
 func orDash(s string) string { return cmp.Or(s, "–") }
 
-// attributeIf is an attribute that an element has only if so. Nothing checks the value: the name is never one of an
-// address, a style or a program.
-func attributeIf(name string, is bool, value string) templ.OrderedAttributes {
-	if !is {
+// attributeIf returns an attribute if a condition holds, else none. Nothing checks the value, so the name is never one
+// of an address, a style or a program.
+func attributeIf(name string, condition bool, value string) templ.OrderedAttributes {
+	if !condition {
 		return nil
 	}
 	return templ.OrderedAttributes{{Key: name, Value: value}}
 }
 
-// attribute is one that an element has only where its value is not empty.
+// attribute returns an attribute if its value is not empty, else none.
 func attribute(name, value string) templ.OrderedAttributes {
 	return attributeIf(name, value != "", value)
 }
 
-// classIf is the class of an element that has one only if so.
-func classIf(is bool, class string) templ.OrderedAttributes { return attributeIf("class", is, class) }
-
-// invalid marks the field that a refusal is about.
-func invalid(is bool) templ.OrderedAttributes {
-	return append(attributeIf("aria-invalid", is, "true"), attributeIf("aria-describedby", is, "_say")...)
+// classIf returns a class if a condition holds, else none.
+func classIf(condition bool, class string) templ.OrderedAttributes {
+	return attributeIf("class", condition, class)
 }
 
-// picture says an SVG in words. Where there are none, who hears the page does not hear of it.
+// invalid marks a field of a form, if it is the one that a refusal is about.
+func invalid(refused bool) templ.OrderedAttributes {
+	return append(attributeIf("aria-invalid", refused, "true"), attributeIf("aria-describedby", refused, "_say")...)
+}
+
+// picture describes an SVG to screen readers, or hides it from them if there are no words for it.
 func picture(words string) templ.OrderedAttributes {
 	if words == "" {
 		return attribute("aria-hidden", "true")

@@ -134,7 +134,7 @@ func (m *meanSums) add(h *host, now int64) {
 	known, free := sums(w.get(kindHost, 0, hProcCover)), sums(w.get(kindHost, 0, hFree))
 	for i, length := range [windows]float64{2 * 3600, 24 * 3600, 7 * 24 * 3600} {
 		if known[i] < minKnown*length {
-			known[i] = math.Inf(1) // divided by which it adds nothing
+			known[i] = math.Inf(1) // what people held, divided by it, adds nothing
 			continue
 		}
 		m.known[i] = true

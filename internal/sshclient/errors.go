@@ -65,7 +65,7 @@ func Code(err error) string {
 	return ""
 }
 
-// Permanent is an error that lasts until somebody changes a file or a server.
+// Permanent makes an error that lasts until somebody changes a file or a server.
 func Permanent(code, advice, format string, args ...any) *Error {
 	return &Error{Code: code, Permanent: true, Advice: advice, Err: fmt.Errorf(format, args...)}
 }

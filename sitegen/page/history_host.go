@@ -1,7 +1,6 @@
 package page
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -98,7 +97,12 @@ func (v *view) past(h *board.Host, known *render.HostPast, drawn int, table bool
 }
 
 // gibOf is a memory in GiB, 0 where its size is not known.
-func gibOf(mib *int64) float64 { return float64(*cmp.Or(mib, new(int64(0)))) / 1024 }
+func gibOf(mib *int64) float64 {
+	if mib == nil {
+		return 0
+	}
+	return float64(*mib) / 1024
+}
 
 // gpuChart is one of the four charts of a GPU.
 func (v *view) gpuChart(g *board.GPU, metric int, span string, values []float64) templates.Chart {
@@ -109,7 +113,10 @@ func (v *view) gpuChart(g *board.GPU, metric int, span string, values []float64)
 	case render.PastTemperature:
 		sign = "celsius"
 	case render.PastPower:
-		top, sign = *cmp.Or(g.PowerLimit, new(0.0)), "watt"
+		top, sign = 0, "watt"
+		if g.PowerLimit != nil {
+			top = *g.PowerLimit
+		}
 	}
 	if top <= 0 { // it is not known how high the values can be
 		top = highest(top, values)

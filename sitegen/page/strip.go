@@ -74,7 +74,8 @@ func (v *view) drawPast(s *templates.Strip, g *board.GPU) {
 }
 
 // heldTexts say who held a GPU in the last of these quarters of an hour, of which the last is still growing, and from
-// when until when: "mira Sat 23:00 – Sun 05:30". Who held it before has no beginning, and who holds it still has no end.
+// when until when: "mira Sat 23:00 – Sun 05:30". The beginning is left out for whoever held it in the first of them, and
+// the end for whoever holds it in the last.
 func (v *view) heldTexts(holders []string) (texts []string) {
 	at := func(step int) time.Time {
 		if step == 0 || step == len(holders) {
