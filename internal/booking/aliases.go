@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/mail"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 
 	"gpuboard/internal/snapshot"
@@ -185,9 +183,7 @@ type Contacts map[string]Contact
 func (c Contacts) Of(person string) Contact { return c[foldName(person)] }
 
 // chatName is what no chat reads as more than a name; those of Matrix have a colon and a server.
-var chatName = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._=/+@:-]{0,126}$`)
-})
+var chatName = snapshot.Pattern(`^[A-Za-z0-9][A-Za-z0-9._=/+@:-]{0,126}$`)
 
 // ParseContacts reads people.csv. Its first line names the columns, of which login is required, and mail or chat. Each
 // further line is a person, whom login may call by any of their names. "#" begins a comment. A line that is wrong does

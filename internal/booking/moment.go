@@ -3,11 +3,11 @@ package booking
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
+
+	"gpuboard/internal/snapshot"
 )
 
 // clockForm is a time of day: "18:00", "18h30" or "18h".
@@ -17,22 +17,16 @@ const forms = `write "2026-11-20 18:00", "20.11.2026 18:00", "fri 18:00", "18:00
 
 var (
 	// A date in one of four forms, with or without a time of day, which may have a zone.
-	absoluteTime = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(
-			`^(?:(\d{4})-(\d{1,2})-(\d{1,2})|(\d{1,2})\.(\d{1,2})\.(\d{4})|(\d{1,2})\.? +([A-Za-z]{3,9}) +(\d{4})|([A-Za-z]{3,9}) +(\d{1,2}),? +(\d{4}))` +
-				`(?:(?: +|T)` + clockForm +
-				`(?::(\d{2})(?:\.\d{1,9})?)?(?: ?(Z|[+-]\d{2}:?\d{2}|[A-Z][A-Z0-9+-]{1,5}))?)?$`)
-	})
-	clock    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^` + clockForm + `$`) })
-	spanTime = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(
-			`^(?:\+|in )? *(?:(\d{1,5}) *(?:w|weeks?) *)?(?:(\d{1,5}) *(?:d|days?) *)?(?:(\d{1,5}) *(?:h|hours?) *)?(?:(\d{1,5}) *(?:m|min|minutes?))?$`)
-	})
+	absoluteTime = snapshot.Pattern(
+		`^(?:(\d{4})-(\d{1,2})-(\d{1,2})|(\d{1,2})\.(\d{1,2})\.(\d{4})|(\d{1,2})\.? +([A-Za-z]{3,9}) +(\d{4})|([A-Za-z]{3,9}) +(\d{1,2}),? +(\d{4}))` +
+			`(?:(?: +|T)` + clockForm +
+			`(?::(\d{2})(?:\.\d{1,9})?)?(?: ?(Z|[+-]\d{2}:?\d{2}|[A-Z][A-Z0-9+-]{1,5}))?)?$`)
+	clock    = snapshot.Pattern(`^` + clockForm + `$`)
+	spanTime = snapshot.Pattern(
+		`^(?:\+|in )? *(?:(\d{1,5}) *(?:w|weeks?) *)?(?:(\d{1,5}) *(?:d|days?) *)?(?:(\d{1,5}) *(?:h|hours?) *)?(?:(\d{1,5}) *(?:m|min|minutes?))?$`)
 	// A length of time with a decimal: "1.5h".
-	decimal = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:\+|in )? *(\d{1,4})[.,](\d{1,2}) *(?:(d|days?)|h|hours?)$`)
-	})
-	slashes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d+/\d+(/\d+)?\b`) })
+	decimal = snapshot.Pattern(`^(?:\+|in )? *(\d{1,4})[.,](\d{1,2}) *(?:(d|days?)|h|hours?)$`)
+	slashes = snapshot.Pattern(`^\d+/\d+(/\d+)?\b`)
 )
 
 // dateParts are the groups of [absoluteTime] in a text. The usual form, in which commands write, is

@@ -3,27 +3,23 @@ package booking
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spelling"
 )
 
 var (
 	// A time of day as "6pm", "6:30 p.m." or "18 Uhr".
-	hourWord = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(^| )(\d{1,2})(?:[:.](\d{2}))? ?(a\.?m\.?|p\.?m\.?|uhr)( |$)`)
-	})
-	clockFirst = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d{1,2}:\d{2}|noon) (.+)$`) })
+	hourWord   = snapshot.Pattern(`(^| )(\d{1,2})(?:[:.](\d{2}))? ?(a\.?m\.?|p\.?m\.?|uhr)( |$)`)
+	clockFirst = snapshot.Pattern(`^(\d{1,2}:\d{2}|noon) (.+)$`)
 	// A date without its year: "30.11.", "30 nov" or "nov 30", and what follows.
-	dayMonth = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(
-			`^(?:(\d{1,2})\.(\d{1,2})(\.?)|(\d{1,2})(?:\.|st|nd|rd|th)? ?([a-z]{3,9})|([a-z]{3,9}) (\d{1,2})(?:st|nd|rd|th)?)(?:,? (.+))?$`)
-	})
+	dayMonth = snapshot.Pattern(
+		`^(?:(\d{1,2})\.(\d{1,2})(\.?)|(\d{1,2})(?:\.|st|nd|rd|th)? ?([a-z]{3,9})|([a-z]{3,9}) (\d{1,2})(?:st|nd|rd|th)?)(?:,? (.+))?$`)
 )
 
 // dayWords are days in the languages of the site, in English. No word means two days in two of them.

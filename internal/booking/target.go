@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode"
 
 	"github.com/tailscale/hujson"
@@ -65,10 +63,8 @@ func ParseTarget(key string) (target Target, hint string) {
 
 // uuidForm is that of nvidia-smi, and the shorter one of AMD. Older drivers of NVIDIA's name a MIG slice by the UUID of
 // its GPU and two numbers.
-var uuidForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?i:(GPU|MIG|MIG-GPU)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(/\d+/\d+)?|` +
-		`GPU-[0-9a-f]{16})$`)
-})
+var uuidForm = snapshot.Pattern(`^(?i:(GPU|MIG|MIG-GPU)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(/\d+/\d+)?|` +
+	`GPU-[0-9a-f]{16})$`)
 
 func isUUID(key string) bool { return uuidForm().MatchString(key) }
 

@@ -205,8 +205,9 @@ func (l *problemList) add(code, host, format string, args ...any) {
 
 // problem is one whose text is safe and bounded, whatever it quotes.
 func problem(code, host, format string, args ...any) snapshot.Problem {
-	message := snapshot.Text(fmt.Sprintf(format, args...), snapshot.MaxTextBytes)
-	return snapshot.Problem{Code: code, Host: host, Message: message}
+	p := snapshot.NewProblem(code, format, args...)
+	p.Host = host
+	return p
 }
 
 func (c *collection) refuse(where string, err error) {

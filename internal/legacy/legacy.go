@@ -277,8 +277,8 @@ func (r *reader) problem(code, file string, line int, format string, args ...any
 	if len(r.problems) >= maxProblems {
 		return
 	}
-	p := snapshot.Problem{Code: code, Host: r.host, File: r.host + file,
-		Message: snapshot.Text(fmt.Sprintf(format, args...), snapshot.MaxTextBytes)}
+	p := snapshot.NewProblem(code, format, args...)
+	p.Host, p.File = r.host, r.host+file
 	if line > 0 {
 		p.Line, p.Col = line, 1
 	}

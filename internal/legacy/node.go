@@ -2,11 +2,9 @@ package legacy
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"gpuboard/internal/snapshot"
 )
@@ -121,10 +119,8 @@ func decimal(s string) *float64 {
 }
 
 // up matches "up 12 days,  3:04" or "up 5 min".
-var up = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(
-		`\bup +(?:([0-9]{1,6}) days?, *)?(?:([0-9]{1,2}):([0-9]{2})|([0-9]{1,3}) mins?|([0-9]{1,3}) secs?)?`)
-})
+var up = snapshot.Pattern(
+	`\bup +(?:([0-9]{1,6}) days?, *)?(?:([0-9]{1,2}):([0-9]{2})|([0-9]{1,3}) mins?|([0-9]{1,3}) secs?)?`)
 
 // uptime is in seconds.
 func uptime(line string) *int64 {

@@ -9,7 +9,8 @@ import (
 	"path"
 	"regexp"
 	"strings"
-	"sync"
+
+	"gpuboard/internal/snapshot"
 )
 
 // A request is what is sent to a webhook.
@@ -27,7 +28,7 @@ const (
 
 // pattern is compiled when it is first used: most processes send no messages.
 func pattern(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+	return snapshot.Pattern(expr)
 }
 
 var (

@@ -289,7 +289,7 @@ func problemsOf(list []notify.State) (problems []snapshot.Problem) {
 		switch {
 		case t.Hook == "":
 			problems = append(problems,
-				snapshot.Problem{Code: "notify:outbox", Message: snapshot.Text(t.Err.Error(), snapshot.MaxTextBytes)})
+				snapshot.NewProblem("notify:outbox", "%v", t.Err))
 		case t.Refused || t.Tries >= failuresSaid:
 			problems = append(problems, snapshot.Problem{Code: "notify:failing", File: "hook " + t.Hook,
 				Message: snapshot.Text(

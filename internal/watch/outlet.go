@@ -124,7 +124,7 @@ func (o *outlet) troubles() []snapshot.Problem {
 	if why == "" {
 		return nil
 	}
-	return []snapshot.Problem{{Code: "site:unpublished", Message: snapshot.Text(why, snapshot.MaxTextBytes)}}
+	return []snapshot.Problem{snapshot.NewProblem("site:unpublished", "%s", why)}
 }
 
 // close ends the copy in progress, or waits for it where no other generation follows.

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -238,4 +237,4 @@ func identity(p snapshot.Problem) string {
 	return strings.Join([]string{p.Code, p.Where(), p.Host, lineNumber().ReplaceAllString(p.Message, "")}, "\x00")
 }
 
-var lineNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`line \d+`) })
+var lineNumber = snapshot.Pattern(`line \d+`)

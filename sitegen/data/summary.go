@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"gpuboard/internal/board"
@@ -108,9 +106,7 @@ func ReadSites(r io.Reader) (sites []board.Site, err error) {
 }
 
 // sshHost is what a board may call a host that ssh is to go to.
-var sshHost = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^([0-9A-Za-z_][0-9A-Za-z._-]*@)?[0-9A-Za-z][0-9A-Za-z._-]*$`)
-})
+var sshHost = snapshot.Pattern(`^([0-9A-Za-z_][0-9A-Za-z._-]*@)?[0-9A-Za-z][0-9A-Za-z._-]*$`)
 
 type readSums struct {
 	Totals struct {

@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"gpuboard/internal/board"
@@ -204,12 +202,10 @@ func (w *words) meters(h *board.Host, full bool) []templates.Meter {
 }
 
 // What follows the family in a product's name: the form factor, the memory.
-var variant = sync.OnceValue(
-	func() *regexp.Regexp { return regexp.MustCompile(`[- ](SXM\d?|PCIE|PCIe|NVL|HBM\d?e?|\d+ ?GB)\b.*$`) },
-)
+var variant = snapshot.Pattern(`[- ](SXM\d?|PCIE|PCIe|NVL|HBM\d?e?|\d+ ?GB)\b.*$`)
 
 // migProfile is how NVIDIA names the sizes of MIG slices: 1g.10gb, 1c.2g.20gb; MIG for an unknown one.
-var migProfile = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` (MIG|(\d+c\.)?\d+g\.\d+gb\S*)$`) })
+var migProfile = snapshot.Pattern(` (MIG|(\d+c\.)?\d+g\.\d+gb\S*)$`)
 
 // models says how many there are of each model: "8 × H100 80 GB · 2 × A100 40 GB".
 func (w *words) models(list []board.Model) string {

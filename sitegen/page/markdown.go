@@ -90,9 +90,7 @@ func Excessive(source string) bool {
 }
 
 // blockStart matches the mark of a quote or of an element of a list.
-var blockStart = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[ \t]*(>|([-+*]|[0-9]{1,9}[.)])([ \t]|\n|$))`)
-})
+var blockStart = snapshot.Pattern(`^[ \t]*(>|([-+*]|[0-9]{1,9}[.)])([ \t]|\n|$))`)
 
 // nesting is the most levels of quotes and lists that a line may begin.
 func nesting(line string) (n int) {
@@ -360,7 +358,7 @@ func (m manual) heading(n *ast.Heading, words string) {
 }
 
 // helpCode is a reason code, or all of an area: `bad:…`.
-var helpCode = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([a-z]+):([a-z-]+|…)$`) })
+var helpCode = snapshot.Pattern(`^([a-z]+):([a-z-]+|…)$`)
 
 // cell gives each reason code in the first cell of a row an id.
 func (m manual) cell(n *tables.TableCell, source []byte) {

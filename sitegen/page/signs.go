@@ -2,15 +2,14 @@ package page
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 	"gpuboard/templates"
 )
 
@@ -136,7 +135,7 @@ func (v *view) signParts(units []*board.GPU) []templates.SignPart {
 }
 
 // migSize is the number of compute slices in the name of a profile: that before "c", or else before "g".
-var migSize = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d)[cg]\.`) })
+var migSize = snapshot.Pattern(`^(\d)[cg]\.`)
 
 // sevenths is how much of its card a slice is; one where its profile does not say it.
 func sevenths(profile string) int {

@@ -6,10 +6,8 @@ import (
 	"io/fs"
 	"maps"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/text/feature/plural"
@@ -17,6 +15,7 @@ import (
 	"golang.org/x/text/message"
 	"golang.org/x/text/number"
 
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -111,7 +110,7 @@ func (w *words) float(v float64, decimals int) string {
 	return strings.Replace(strconv.FormatFloat(v, 'f', decimals, 64), ".", w.decimal, 1)
 }
 
-var scriptWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`'\{\{t "([^"]*)"\}\}'`) })
+var scriptWord = snapshot.Pattern(`'\{\{t "([^"]*)"\}\}'`)
 
 // fillScript puts the words in the place of every '{{t "…"}}' of the script.
 func (w *words) fillScript(js []byte) ([]byte, error) {

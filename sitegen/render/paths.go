@@ -3,15 +3,14 @@ package render
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 )
 
-var plainUser = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`) })
+var plainUser = snapshot.Pattern(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
 // UserPath returns the name of a person's directory below users/, and of the
 // person's calendar there (plus ".ics"). Plain login names stand for
