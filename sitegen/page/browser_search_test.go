@@ -188,3 +188,53 @@ func TestBrowserOpensAHost(t *testing.T) {
 	b.Until("the page of the host", `location.href.endsWith("/hosts/gpu005/index.html")`)
 	b.Quiet("file://" + dir)
 }
+
+// TestBrowserClearsASearch: of a large map, what a search had hidden comes back in steps. A line that is there stays
+// where it is while those that follow it come, and so does what is below the map.
+func TestBrowserClearsASearch(t *testing.T) {
+	dir := siteDir(t, boardtest.Big(400))
+	b := openBrowser(t, boardtest.Now)
+	b.Do(chromedp.Navigate("file://" + dir + "/index.html"))
+	b.Value(`(() => {
+		const field = document.getElementById("_query");
+		const type = (text) => {
+			field.value = text;
+			field.dispatchEvent(new Event("input"));
+		};
+		const shownLines = () => [...document.querySelectorAll(".host:not([hidden])")];
+		const placeOf = (element) => {
+			const { left, top } = element.getBoundingClientRect();
+			return [element.id || element.tagName, left + scrollX, top + scrollY];
+		};
+		window.steps = [];
+		window.moved = [];
+		const shown = new Map();
+		const look = () => {
+			const lines = shownLines();
+			if (lines.length !== window.steps.at(-1)) {
+				window.steps.push(lines.length);
+			}
+			for (const [id, left, top] of [...lines, document.querySelector("footer")].map(placeOf)) {
+				const was = shown.get(id) ?? [left, top];
+				if (Math.hypot(was[0] - left, was[1] - top) > 1) {
+					window.moved.push(id);
+				}
+				shown.set(id, was);
+			}
+			if (lines.length < 400) {
+				requestAnimationFrame(look);
+			} else {
+				window.done = true;
+			}
+		};
+		type("gpu00");
+		requestAnimationFrame(() => {
+			type("");
+			look();
+		});
+	})()`)
+	b.Until("all hosts", `window.done === true`)
+	expect(t, b, `window.steps.length > 3`, "true")
+	expect(t, b, `[...new Set(window.moved)].join(" ")`, "")
+	b.Quiet("file://" + dir)
+}

@@ -114,6 +114,7 @@ function applySearch() {
 
   for (const group of findAll(".group")) {
     const matches = findAll(".host", group).some((line) => hostByID.get(line.id).hit);
+    group.hidden = !matches;
     if (group.tagName === "DETAILS" && matches) { // to fold what is hidden anyway takes a layout of its lines
       group.open = typed || !foldedGroups.has(nameOf(group));
     }
@@ -146,9 +147,6 @@ function paintHosts(list) {
       host.line.hidden = !host.hit;
     }
     signs.forEach(dim);
-  }
-  for (const group of findAll(".group")) {
-    group.hidden = !group.querySelector(".host:not([hidden])");
   }
   placeHosts();
   if (later.length > 0) {

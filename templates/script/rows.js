@@ -21,12 +21,13 @@ function showRows(line, open) {
   placeHosts();
 }
 
-// placeHosts makes the lines of a map read down its columns. While a host is open, each line is given the place that it
-// has while none is: the rows of the open one stand below its line, across all columns, and no other changes its column.
+// placeHosts makes the lines of a map read down its columns, where those that the search has found but not yet shown have
+// their place, too. While a host is open, each line is given the place that it has while none is: the rows of the open one
+// stand below its line, across all columns, and no other changes its column.
 function placeHosts() {
   const subgrid = CSS.supports("grid-template-rows", "subgrid");
   for (const map of findAll(".map:not(.rowed)")) {
-    const lines = findAll(":scope > .host:not([hidden])", map);
+    const lines = findAll(":scope > .host", map).filter((line) => hostByID.get(line.id)?.hit ?? true);
     const rows = String(Math.max(1, Math.ceil(lines.length / columnsOf(map))));
     if (map.style.getPropertyValue("--rows") !== rows) {
       map.style.setProperty("--rows", rows);
