@@ -302,7 +302,7 @@ func (p *pageHour) reportPages(add func(what, unit string, target float64, value
 		nodes = append(nodes, float64(last.nodes-r.first.nodes))
 		number := func(of string) float64 { return browser.Eval[float64](r.Browser, of) }
 		renewals = append(renewals, number(`hour.renewals`))
-		loads = append(loads, number(`hour.largestShift(0, hour.begun)`))
+		loads = append(loads, number(`hour.largestShift(0, hour.loaded)`))
 		shifts = append(shifts, number(`hour.largestShift(hour.begun, Infinity)`))
 		sums = append(sums,
 			number(`hour.shifts.reduce((sum, { at, value }) => sum + (at > hour.begun ? value : 0), 0)`))

@@ -79,6 +79,8 @@ func (r *reader) open(b *browser.Browser) {
 	browser.Call(b, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks})
 	b.Open(r.url)
 	r.Until("the page", `typeof gpuboard === "object"`)
+	time.Sleep(time.Second)
+	r.Value(`hour.loaded = performance.now()`)
 	r.start()
 }
 

@@ -102,7 +102,8 @@ func TestBrowserRenewsUnderTheSearch(t *testing.T) {
 }
 
 // TestBrowserKeepsAnOpenPanel: a booking panel stays open with what was typed, and where, when there is news of its
-// host. Around it are the news. Above a dozen hosts its rows are fetched again.
+// host. Around it are the news. Above a dozen hosts its rows are fetched again. What is typed stays in its place in the
+// window, also when no GPU is free any more and so the command above the rows goes, and when it comes back.
 func TestBrowserKeepsAnOpenPanel(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -117,6 +118,7 @@ func TestBrowserKeepsAnOpenPanel(t *testing.T) {
 			everyBrowser(t, func(t *testing.T, b *browser.Browser) {
 				dir := siteDir(t, c.fleet())
 				site := serve(t, dir, boardtest.Now.Add(14*time.Second))
+				b.Size(1280, 500)
 				b.Do(chromedp.Navigate(site + "index.html"))
 				if c.host == 5 {
 					b.Value(`document.querySelector("#gpu005 .users").click()`)
@@ -127,11 +129,19 @@ func TestBrowserKeepsAnOpenPanel(t *testing.T) {
 						`(window.row = () => document.querySelector("%s"), window.panel = row().querySelector(".panel"), panel.open = true)`, c.row))
 				b.Until("the fields", `!!panel.querySelector(".wish input[name=comment]")`)
 				b.Value(`panel.querySelector("[name=comment]").focus()`)
+				b.Value(`document.activeElement.scrollIntoView({ block: "center" })`)
 				pressKeys(t, b, "half a")
 				pressKeys(t, b, kb.ArrowLeft)
-				b.Value(`(window.field = document.activeElement, window.was = row())`)
+				b.Value(`(window.field = document.activeElement, window.was = row(), window.fieldTop = field.getBoundingClientRect().top)`)
 				for generation := 1; generation <= 2; generation++ {
-					next := occupied(c.fleet(), c.host, c.gpu, generation)
+					fleet := c.fleet()
+					gpus := fleet.Board.Hosts[c.host].GPUs
+					for i := range gpus {
+						if gpus[i].State == board.Free && generation == 1 {
+							gpus[i].State = board.Busy
+						}
+					}
+					next := occupied(fleet, c.host, c.gpu, generation)
 					at := next.Board.Hosts[c.host].Name
 					next.Board.Bookings = append(next.Board.Bookings,
 						*boardtest.Booked(at, []int{c.gpu}, "kai", boardtest.At(9, 0, 0), boardtest.At(10, 0, 0), ""))
@@ -144,6 +154,7 @@ func TestBrowserKeepsAnOpenPanel(t *testing.T) {
 					expect(t, b, `panel.querySelector(".due").textContent.includes("kai")`, "true")
 					expect(t, b, `document.activeElement === field`, "true")
 					expect(t, b, `[field.value, field.selectionStart].join()`, "half a,5")
+					expect(t, b, `Math.round(field.getBoundingClientRect().top - fieldTop)`, "0")
 				}
 				pressKeys(t, b, "x")
 				expect(t, b, `panel.querySelector("code").textContent.includes("half xa")`, "true")

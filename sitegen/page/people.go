@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"gpuboard/internal/board"
 	"gpuboard/sitegen/render"
@@ -147,11 +148,15 @@ func (v *view) peoplePage() *templates.PeoplePage {
 	return p
 }
 
-// leastHolder is the smallest part of the bar of people that still has a name.
-const leastHolder = 0.025
+const (
+	leastHolder    = 0.005 // the smallest part of the bar of people that is somebody's own
+	maxHolderNames = 16    // people whose names may stand below the bar
+	// So wide is the bar on most screens, and so wide are a character and the edges of a part, px.
+	barWidth, charWidth, edgesWidth = 1200, 8, 20
+)
 
-// holders are the people who use GPUs now as parts of a bar, then those who are not known, then what is free.
-// Slices are not among them.
+// holders are the people who use GPUs now as parts of a bar, then those who are not known, then what is free. Who
+// has no room for the name there has it below. Slices are not among them.
 func (v *view) holders(p *templates.IndexPage) {
 	b := v.in.Board
 	count := b.Totals.GPUs.ByState
@@ -161,14 +166,19 @@ func (v *view) holders(p *templates.IndexPage) {
 		return
 	}
 	x := 0.0
-	add := func(h templates.Holder, gpus float64) {
+	add := func(h templates.Holder, gpus float64) *templates.Holder {
 		h.X, h.W, h.Count = percent(x/whole), percent(gpus/whole), v.words.float(math.Round(gpus*10)/10, -1)
 		h.Title = strings.TrimSpace(h.Name + " " + h.Count)
 		if h.Idle != "" {
 			h.Title += ", " + h.Idle
 		}
 		x += gpus
+		text := utf8.RuneCountInString(h.Name + " " + h.Count + " " + h.Idle)
+		if gpus/whole*barWidth >= float64(charWidth*text+edgesWidth) {
+			h.Class += " fits"
+		}
 		p.Holders = append(p.Holders, h)
+		return &p.Holders[len(p.Holders)-1]
 	}
 	known := 0.0
 	for i := range b.Users {
@@ -189,7 +199,11 @@ func (v *view) holders(p *templates.IndexPage) {
 		if u.Idle > 0 {
 			h.Idle = v.words.Count(u.Idle, "ask.idle.gpus", strconv.Itoa(u.Idle))
 		}
-		add(h, gpus)
+		if part := add(h, gpus); len(p.HolderNames) < maxHolderNames {
+			p.HolderNames = append(p.HolderNames, *part)
+		} else {
+			p.HoldersMore++
+		}
 	}
 	if others := used - known; others/whole >= leastHolder {
 		add(templates.Holder{Person: templates.Person{Name: v.words.T("index.others")}, Class: "person0"}, others)

@@ -2,6 +2,7 @@ package page_test
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"fmt"
 	"slices"
@@ -94,6 +95,48 @@ func TestPeoplePageIsBounded(t *testing.T) {
 	if !bytes.Contains(page, []byte("+7 more")) || !bytes.Contains(page, []byte("guest0999")) ||
 		bytes.Contains(page, []byte("guest1000")) {
 		t.Errorf("the page of all people has %d bytes and no end after %d", len(page), maxPeople)
+	}
+}
+
+// TestEverybodyHasANameAtTheBar: who has no room for the name in the bar of people has it below, up to sixteen, and the
+// others are counted.
+func TestEverybodyHasANameAtTheBar(t *testing.T) {
+	for name, c := range map[string]struct {
+		used              []float64
+		inBar, below, end string
+	}{
+		"room for all":        {[]float64{120, 100, 60}, "guest0 120, guest1 100, guest2 60, free 40", "", ""},
+		"one has no room":     {[]float64{160, 110, 10}, "guest0 160, guest1 110, free 40", "guest2 10", ""},
+		"many and a tiny one": {append(slices.Repeat([]float64{14}, 18), 0.5), "others 28, free 40", "guest0 14, guest1 14", "+3 more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := boardtest.Big(40)
+			in.Board.Users = nil
+			for i, used := range c.used {
+				in.Board.Users = append(in.Board.Users,
+					board.User{Name: fmt.Sprint("guest", i), Holding: board.Holding{Used: used}})
+			}
+			total := &in.Board.Totals
+			total.GPUs.ByState = map[board.State]int{board.Busy: 280, board.Free: 40}
+			doc := docAt(t, in, "index.html")
+			texts := func(list []*html.Node, fits bool) string {
+				var all []string
+				for _, n := range list {
+					if hasClass(n, "fits") == fits {
+						all = append(all, textOf(cmp.Or(find(n, "p"), n)))
+					}
+				}
+				return strings.Join(all, ", ")
+			}
+			bar := within(doc, "svg", "holders")[0]
+			if got := texts(within(bar, "svg", ""), true); got != c.inBar {
+				t.Errorf("in the bar: %q, want %q", got, c.inBar)
+			}
+			below := texts(within(within(doc, "ul", "holder-names")[0], "li", ""), false)
+			if !strings.HasPrefix(below, c.below) || !strings.HasSuffix(below, c.end) || (c.below == "") != (below == "") {
+				t.Errorf("below it: %q, want %q … %q", below, c.below, c.end)
+			}
+		})
 	}
 }
 

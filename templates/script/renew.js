@@ -103,9 +103,8 @@ function renew(fresh) {
     return;
   }
   const free = headline();
-  const view = viewedPlace();
   const selected = selectedRange();
-  keepPlaces(() => {
+  keepPlaces(holdView(), () => {
     renewParts(byID("_main"), fresh.getElementById("_main"), selected);
     Object.assign(root.dataset, news);
     pageTitle = fresh.title;
@@ -113,27 +112,26 @@ function renew(fresh) {
     setIcon(fresh.querySelector("link[rel=icon]").getAttribute("href"));
     preparePage();
   });
-  showPlace(view);
   if (headline() !== free && pageKind === "index" && !staleness) {
     showMessage("visually-hidden", headline());
   }
 }
 
-// viewedPlace is what somebody looks at, and where in the window it is: what has the focus, or else lies in the middle.
-function viewedPlace() {
+// holdView remembers what somebody looks at, and where in the window it is: what has the focus, or else lies in the middle.
+// What it returns scrolls so that it is there again, if it was scrolled to or somebody types there.
+function holdView() {
   const isInView = ({ top, bottom }) => bottom > 0 && top < innerHeight;
   const focused = document.activeElement ?? document.body;
   const hasFocus = focused !== document.body && isInView(focused.getBoundingClientRect());
   const { id } = document.elementFromPoint(innerWidth / 2, innerHeight / 2)?.closest("[id]") ?? {};
   const find = () => hasFocus ? document.activeElement : id && byID(id);
-  return { find, left: scrollX, top: scrollY, offset: find()?.getBoundingClientRect().top };
-}
-
-// showPlace scrolls so that it is there again, if it was scrolled to or somebody types there.
-function showPlace({ find, left, top, offset }) {
-  const matters = top > 0 || document.activeElement?.matches("input");
-  const place = matters ? find() : null;
-  scrollTo(left, place ? scrollY + place.getBoundingClientRect().top - offset : top);
+  const topOf = (element) => element?.getBoundingClientRect().top;
+  const [left, top, offset] = [scrollX, scrollY, topOf(find())];
+  return () => {
+    const matters = top > 0 || document.activeElement?.matches("input");
+    const place = matters ? find() : null;
+    scrollTo(left, place ? scrollY + topOf(place) - offset : top);
+  };
 }
 
 // assetsOf are the style and the scripts that a page was made for. After an upgrade the page has others.
@@ -248,8 +246,8 @@ function replacePart(old, part) {
   old.remove();
 }
 
-// keepPlaces makes a change to the page, after which what was open, chosen and in focus is so.
-function keepPlaces(change) {
+// keepPlaces makes a change to the page, after which what was open, chosen, in focus and in view is so.
+function keepPlaces(showView, change) {
   const main = byID("_main");
   const focused = document.activeElement ?? document.body;
   const { selectionStart, selectionEnd, selectionDirection } = focused;
@@ -275,6 +273,7 @@ function keepPlaces(change) {
       target.setSelectionRange(selectionStart, selectionEnd, selectionDirection);
     }
   }
+  showView?.();
 }
 
 // selectedPlaces is where the selection begins and ends, if any.

@@ -105,8 +105,9 @@ async function fetchRows(line) {
     return;
   }
   const rows = adopt(page.querySelector(".rows"), address);
+  const showView = fetchedRows.has(line.id) ? holdView() : null; // what somebody opens may move what lies below
   fetchedRows.set(current.id, { rows, news: newsOf(current) });
-  keepPlaces(() => {
+  keepPlaces(showView, () => {
     putRows(current, rows);
     setups.forEach((setup) => setup());
     makeSortable();
