@@ -31,7 +31,7 @@ type IndexPage struct {
 	Search      Search
 	Holders     []Holder
 	HolderNames []Holder // those of them whose names stand below the bar where they do not fit in it
-	HoldersMore int // people who are not among them
+	HoldersMore int      // people who are not among them
 	AsOf        *Moment
 	BookingsOf  *Moment
 	Supply      []Supply
