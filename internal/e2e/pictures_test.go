@@ -25,7 +25,7 @@ func TestPictures(t *testing.T) {
 		{"board-light", "", "light", 1440, 900},
 		{"board-dark", "", "dark", 1440, 900},
 		{"board-phone", "", "light", 390, 1200},
-		{"host", "hosts/atlas/", "light", 1240, 1200},
+		{"host", "hosts/atlas/", "light", 1440, 1100},
 		{"history", "history/", "light", 1440, 1000},
 		{"bookings", "bookings/", "light", 1440, 1100},
 	} {

@@ -152,7 +152,7 @@ const (
 	leastHolder    = 0.005 // the smallest part of the bar of people that is somebody's own
 	maxHolderNames = 16    // people whose names may stand below the bar
 	// So wide is the bar on most screens, and so wide are a character and the edges of a part, px.
-	barWidth, charWidth, edgesWidth = 1200, 8, 20
+	barWidth, charWidth, edgesWidth = 1280, 7.5, 9
 )
 
 // holders are the people who use GPUs now as parts of a bar, then those who are not known, then what is free. Who
@@ -166,19 +166,18 @@ func (v *view) holders(p *templates.IndexPage) {
 		return
 	}
 	x := 0.0
-	add := func(h templates.Holder, gpus float64) *templates.Holder {
+	add := func(h templates.Holder, gpus float64) templates.Holder {
 		h.X, h.W, h.Count = percent(x/whole), percent(gpus/whole), v.words.float(math.Round(gpus*10)/10, -1)
 		h.Title = strings.TrimSpace(h.Name + " " + h.Count)
 		if h.Idle != "" {
 			h.Title += ", " + h.Idle
 		}
 		x += gpus
-		text := utf8.RuneCountInString(h.Name + " " + h.Count + " " + h.Idle)
-		if gpus/whole*barWidth >= float64(charWidth*text+edgesWidth) {
+		if gpus/whole*barWidth >= charWidth*float64(utf8.RuneCountInString(h.Title))+edgesWidth {
 			h.Class += " fits"
 		}
 		p.Holders = append(p.Holders, h)
-		return &p.Holders[len(p.Holders)-1]
+		return h
 	}
 	known := 0.0
 	for i := range b.Users {
@@ -200,7 +199,7 @@ func (v *view) holders(p *templates.IndexPage) {
 			h.Idle = v.words.Count(u.Idle, "ask.idle.gpus", strconv.Itoa(u.Idle))
 		}
 		if part := add(h, gpus); len(p.HolderNames) < maxHolderNames {
-			p.HolderNames = append(p.HolderNames, *part)
+			p.HolderNames = append(p.HolderNames, part)
 		} else {
 			p.HoldersMore++
 		}
