@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"sync/atomic"
@@ -16,9 +17,9 @@ import (
 	"gpuboard/internal/testenv/browser"
 )
 
-// A filmedSite is a site of a fleet that moves, of which the front page was kept for several generations. Nothing
-// writes it while a browser is measured.
-type filmedSite struct {
+// A recordedSite is a site of a fleet that moves, with the front pages of several generations. Nothing writes it while a
+// browser is measured.
+type recordedSite struct {
 	dir   string
 	pages [][]byte
 	built []time.Time
@@ -28,49 +29,49 @@ type filmedSite struct {
 // renewals is what a generation takes of an open page of a large fleet, alone on the machine, beside what it takes to
 // put the whole new page in the place of the old one.
 func (s *suite) renewals() error {
-	film, err := s.film(s.big(), 1+s.times(12))
+	site, err := s.record(s.big(), 1+s.times(12))
 	if err != nil {
 		return err
 	}
 	return s.with(func(h *harness) error {
-		server := httptest.NewServer(film)
+		server := httptest.NewServer(site)
 		h.Cleanup(server.Close)
 		r := &reader{name: "watcher", url: server.URL + "/", begin: func(*reader) {}}
 		r.open(browser.Alone(h, 1440, 900))
-		return s.filmed(film, r)
+		return s.measureRenewals(site, r)
 	})
 }
 
-// film keeps the front page of so many generations.
-func (s *suite) film(hosts, generations int) (*filmedSite, error) {
-	film := &filmedSite{}
-	return film, s.with(func(h *harness) error {
+// record keeps the front pages of so many generations.
+func (s *suite) record(hosts, generations int) (*recordedSite, error) {
+	recorded := &recordedSite{}
+	return recorded, s.with(func(h *harness) error {
 		site, err := s.newMovingSite(h, hosts)
 		if err != nil {
 			return err
 		}
-		for end := time.Now().Add(20 * time.Minute); len(film.pages) < generations; time.Sleep(time.Second) {
+		for end := time.Now().Add(20 * time.Minute); len(recorded.pages) < generations; time.Sleep(time.Second) {
 			if time.Now().After(end) {
-				return fmt.Errorf("there were only %d generations", len(film.pages))
+				return fmt.Errorf("there were only %d generations", len(recorded.pages))
 			}
-			if len(film.built) > 0 && !site.built().After(film.built[len(film.built)-1]) {
+			if len(recorded.built) > 0 && !site.built().After(recorded.built[len(recorded.built)-1]) {
 				continue
 			}
 			page, err := os.ReadFile(site.f.site("index.html"))
 			if err != nil {
 				return err
 			}
-			film.pages = append(film.pages, page)
-			film.built = append(film.built, builtIn(string(builtAttribute.Find(page))))
+			recorded.pages = append(recorded.pages, page)
+			recorded.built = append(recorded.built, builtIn(string(builtAttribute.Find(page))))
 		}
 		site.kill()
-		film.dir = s.dir + "/film"
-		return os.CopyFS(film.dir, os.DirFS(site.f.site()))
+		recorded.dir = filepath.Join(s.dir, "recorded")
+		return os.CopyFS(recorded.dir, os.DirFS(site.f.site()))
 	})
 }
 
 // ServeHTTP answers as if the page that is served had just been made.
-func (f *filmedSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (f *recordedSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("Date", f.built[f.now.Load()].Add(2*time.Second).UTC().Format(http.TimeFormat))
 	if r.URL.Path == "/" {
@@ -87,7 +88,7 @@ var (
 )
 
 // differ is the share of hosts whose line is not that of the generation before, ages left out, in percent.
-func (f *filmedSite) differ(n int) float64 {
+func (f *recordedSite) differ(n int) float64 {
 	lines := func(page []byte) [][]byte { return hostLine.FindAll(lineAge.ReplaceAll(page, nil), -1) }
 	before := map[string]bool{}
 	for _, line := range lines(f.pages[n-1]) {
@@ -120,8 +121,8 @@ const replacesAll = `(() => {
 	};
 })(), ` + asksAgain
 
-// filmed shows one generation after the other to a page.
-func (s *suite) filmed(film *filmedSite, r *reader) error {
+// measureRenewals shows one generation after the other to a page.
+func (s *suite) measureRenewals(site *recordedSite, r *reader) error {
 	var renewal, whole, longest, shifts, differ []float64
 	measure := func(n int, begin string) (worked, task float64, err error) {
 		r.Value(`hour.begun = performance.now()`)
@@ -129,10 +130,10 @@ func (s *suite) filmed(film *filmedSite, r *reader) error {
 		if err != nil {
 			return 0, 0, err
 		}
-		film.now.Store(int32(n))
+		site.now.Store(int32(n))
 		r.Value(begin)
 		r.Until("the new page", fmt.Sprintf(`new Date(hour.built()) - new Date(%q) === 0`,
-			film.built[n].Format(time.RFC3339Nano)))
+			site.built[n].Format(time.RFC3339Nano)))
 		time.Sleep(time.Second) // what comes after it
 		after, err := r.worked()
 		if err != nil {
@@ -143,21 +144,21 @@ func (s *suite) filmed(film *filmedSite, r *reader) error {
 	}
 	r.Value(asksAgain) // it learns the time that the server has
 	time.Sleep(time.Second)
-	for n := 1; n < len(film.pages); n++ {
+	for n := 1; n < len(site.pages); n++ {
 		worked, task, err := measure(n, asksAgain)
 		if err != nil {
 			return err
 		}
 		renewal, longest = append(renewal, worked), append(longest, task)
 		shifts = append(shifts, browser.Eval[float64](r.Browser, `hour.largestShift(hour.begun, Infinity)`))
-		differ = append(differ, film.differ(n))
+		differ = append(differ, site.differ(n))
 	}
 	cleared, err := s.clearedSearch(r)
 	if err != nil {
 		return err
 	}
-	for n := 1; n < len(film.pages); n++ {
-		film.now.Store(int32(n - 1))
+	for n := 1; n < len(site.pages); n++ {
+		site.now.Store(int32(n - 1))
 		r.Open(r.url)
 		time.Sleep(time.Second)
 		worked, _, err := measure(n, replacesAll)

@@ -318,7 +318,7 @@ func Host(p *HostPage) templ.Component {
 	})
 }
 
-// hostRead is when a host was read, and where else it stands.
+// hostRead is when a host was read, its other files, and what is not as usual.
 func hostRead(p *HostPage) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

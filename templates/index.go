@@ -30,7 +30,7 @@ type IndexPage struct {
 	Rowed       bool      // the hosts' rows are on the page
 	Search      Search
 	Holders     []Holder
-	HolderNames []Holder // those of them whose names stand below the bar where they do not fit in it
+	HolderNames []Holder // the first people among them, whose names stand below the bar where they do not fit in it
 	HoldersMore int      // people who are not among them
 	AsOf        *Moment
 	BookingsOf  *Moment
@@ -133,7 +133,8 @@ type Pile struct {
 	More  int
 }
 
-// A Holder is somebody's part of the bar of all who use a GPU now. X and W are in per cent.
+// A Holder is somebody's part of the bar of all who use a GPU now. X and W are in per cent. Class has "fits" where the
+// name fits in the part.
 type Holder struct {
 	Person
 	X, W, Class, Count string

@@ -151,12 +151,12 @@ func (v *view) peoplePage() *templates.PeoplePage {
 const (
 	leastHolder    = 0.005 // the smallest part of the bar of people that is somebody's own
 	maxHolderNames = 16    // people whose names may stand below the bar
-	// So wide is the bar on most screens, and so wide are a character and the edges of a part, px.
+	// How wide the bar is in a window of 1,440 px, and a character and the edges of a part in it, px.
 	barWidth, charWidth, edgesWidth = 1280, 7.5, 9
 )
 
-// holders are the people who use GPUs now as parts of a bar, then those who are not known, then what is free. Who
-// has no room for the name there has it below. Slices are not among them.
+// holders are the people who use GPUs now as parts of a bar, then those who are not known, then what is free. A name
+// that does not fit in its part stands below the bar. Slices are not among them.
 func (v *view) holders(p *templates.IndexPage) {
 	b := v.in.Board
 	count := b.Totals.GPUs.ByState
@@ -166,7 +166,7 @@ func (v *view) holders(p *templates.IndexPage) {
 		return
 	}
 	x := 0.0
-	add := func(h templates.Holder, gpus float64) templates.Holder {
+	add := func(h templates.Holder, gpus float64) {
 		h.X, h.W, h.Count = percent(x/whole), percent(gpus/whole), v.words.float(math.Round(gpus*10)/10, -1)
 		h.Title = strings.TrimSpace(h.Name + " " + h.Count)
 		if h.Idle != "" {
@@ -177,7 +177,6 @@ func (v *view) holders(p *templates.IndexPage) {
 			h.Class += " fits"
 		}
 		p.Holders = append(p.Holders, h)
-		return h
 	}
 	known := 0.0
 	for i := range b.Users {
@@ -198,12 +197,10 @@ func (v *view) holders(p *templates.IndexPage) {
 		if u.Idle > 0 {
 			h.Idle = v.words.Count(u.Idle, "ask.idle.gpus", strconv.Itoa(u.Idle))
 		}
-		if part := add(h, gpus); len(p.HolderNames) < maxHolderNames {
-			p.HolderNames = append(p.HolderNames, part)
-		} else {
-			p.HoldersMore++
-		}
+		add(h, gpus)
 	}
+	p.HolderNames = p.Holders[:min(len(p.Holders), maxHolderNames)]
+	p.HoldersMore += len(p.Holders) - len(p.HolderNames)
 	if others := used - known; others/whole >= leastHolder {
 		add(templates.Holder{Person: templates.Person{Name: v.words.T("index.others")}, Class: "person0"}, others)
 	} else {

@@ -21,9 +21,9 @@ function showRows(line, open) {
   placeHosts();
 }
 
-// placeHosts makes the lines of a map read down its columns, where those that the search has found but not yet shown have
-// their place, too. While a host is open, each line is given the place that it has while none is: the rows of the open one
-// stand below its line, across all columns, and no other changes its column.
+// placeHosts makes the lines of a map read down its columns. A line that the search has found keeps its place before it is
+// shown. While a host is open, each line is given the place that it has while none is: the rows of the open one stand
+// below its line, across all columns, and no other changes its column.
 function placeHosts() {
   const subgrid = CSS.supports("grid-template-rows", "subgrid");
   for (const map of findAll(".map:not(.rowed)")) {
@@ -100,12 +100,13 @@ async function fetchRows(line) {
   const address = linkOf(line).href;
   const page = await fetchPage(address);
   const current = byID(line.id); // the page may have been renewed meanwhile
-  const held = fetchedRows.has(line.id) && current && selectedRange()?.intersectsNode(current);
+  const known = fetchedRows.has(line.id);
+  const held = known && current && selectedRange()?.intersectsNode(current);
   if (!current || !isOpen(current) || held) {
     return;
   }
   const rows = adopt(page.querySelector(".rows"), address);
-  const showView = fetchedRows.has(line.id) ? holdView() : null; // what somebody opens may move what lies below
+  const showView = known ? holdView() : null; // rows that somebody has just opened may move what is below them
   fetchedRows.set(current.id, { rows, news: newsOf(current) });
   keepPlaces(showView, () => {
     putRows(current, rows);
