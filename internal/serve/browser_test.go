@@ -36,6 +36,8 @@ type lab struct {
 	hosts []inventory.Host
 	url   string
 	page  *browser.Browser
+
+	generated time.Time // the latest generation
 }
 
 func newLab(t *testing.T) *lab {
@@ -82,10 +84,13 @@ func (l *lab) write(name, content string) {
 	}
 }
 
-// generate makes a generation from fresh news of all hosts.
+// generate makes a generation from fresh news of all hosts. As in the loop that makes them, the next one begins a second
+// later at the earliest: a page says when it was built in whole seconds, and of two in one second the browser knows one.
 func (l *lab) generate() {
 	l.t.Helper()
+	time.Sleep(time.Until(l.generated.Add(time.Second)))
 	now := time.Now().UTC()
+	l.generated = now
 	for _, h := range l.hosts {
 		s := l.fleet.Snapshot(h.Name, now)
 		raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: h.Name, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
