@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,10 +87,66 @@ func movedOnLoad(t *testing.T, b *browser.Browser, dir, path string) float64 {
 	close(painted)
 	b.Until("that the scripts have run and the head says whose GPUs are whose",
 		`window.gpuboard && !(document.getElementById("_mine") || {}).hidden`)
-	b.Value(`new PerformanceObserver(list => list.getEntries().forEach(e => { window.moved = (window.moved || 0) + e.value; }))
-		.observe({type: "layout-shift", buffered: true}), setTimeout(() => { window.told = true; }, 300)`)
+	watchMoves(b, true)
+	return movedBy(b)
+}
+
+// watchMoves adds up layout shifts from now on, or those before with them.
+func watchMoves(b *browser.Browser, before bool) {
+	b.Value(fmt.Sprintf(`window.moved = 0, new PerformanceObserver(list => list.getEntries().forEach(e => { window.moved += e.value; }))
+		.observe({type: "layout-shift", buffered: %t})`, before))
+}
+
+func movedBy(b *browser.Browser) float64 {
+	b.Value(`setTimeout(() => { window.told = true; }, 300)`)
 	b.Until("all shifts", `window.told === true`)
-	return browser.Eval[float64](b, `window.moved || 0`)
+	return browser.Eval[float64](b, `window.moved`)
+}
+
+// TestBrowserKeepsRoomForRows: a host that was open at the last visit is open at once, as high as with its rows.
+func TestBrowserKeepsRoomForRows(t *testing.T) {
+	in := boardtest.Big(40)
+	files := http.FileServer(http.Dir(siteDir(t, in)))
+	var fetched atomic.Pointer[chan struct{}]
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/hosts/") {
+			<-*fetched.Load()
+		}
+		files.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	for _, width := range []int64{1440, 390} {
+		rows := make(chan struct{})
+		fetched.Store(&rows)
+		b.Size(width, 900)
+		b.Open(server.URL + "/index.html")
+		b.Value(fmt.Sprintf(`localStorage.setItem("gpuboard-hosts", "%s %s")`, in.Board.Hosts[2].Name, in.Board.Hosts[3].Name))
+		b.Open(server.URL + "/index.html")
+		b.Until("two open hosts", `document.querySelectorAll(".host.open").length === 2`)
+		watchMoves(b, false)
+		close(rows)
+		b.Until("their rows", `document.querySelectorAll(".host.open .row").length === 16`)
+		if moved := movedBy(b); moved > 0.01 {
+			t.Errorf("at %d pixels: a layout shift of %.4f", width, moved)
+		}
+	}
+}
+
+// TestBrowserMovesNothingOnAnOldWall: the wall's heading gets longer when the page is old, and moves nothing.
+func TestBrowserMovesNothingOnAnOldWall(t *testing.T) {
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	for name, in := range map[string]render.Input{"lab": boardtest.Lab(), "map": boardtest.Big(150)} {
+		b.Size(1920, 1080)
+		b.Open("file://" + siteDir(t, in) + "/kiosk/index.html")
+		watchMoves(b, false)
+		b.Value(`Date.now = () => ` + strconv.FormatInt(boardtest.Now.Add(time.Hour).UnixMilli(), 10))
+		b.Value(`document.dispatchEvent(new Event("visibilitychange"))`)
+		b.Until("that it is old", `document.documentElement.classList.contains("dead-page")`)
+		if moved := movedBy(b); moved > 0.01 {
+			t.Errorf("the %s: a layout shift of %.4f", name, moved)
+		}
+	}
 }
 
 // TestBrowserShowsWhatDiffersInNames: the end of long names is in view, also on a phone.

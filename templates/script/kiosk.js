@@ -36,6 +36,7 @@ function arrangeColumns(wall, hosts) {
   const gap = Number.parseFloat(getComputedStyle(wall).columnGap);
   const columns = Math.floor((wall.clientWidth + gap) / (widest + gap));
   wall.dataset.columns = Math.max(1, Math.min(mostColumns, columns));
+  wall.style.setProperty("--columns", wall.dataset.columns);
 }
 
 function showPage(wall, hosts) {

@@ -13,6 +13,7 @@ const linkOf = (line) => line.querySelector("h3 a");
 
 function showRows(line, open) {
   line.classList.toggle("open", open);
+  line.style.setProperty("--awaited", findAll(".signs > *, .free-count", line).length); // with the command where one is free
   line.querySelector("button.fold")?.setAttribute("aria-expanded", String(open));
   const rows = line.querySelector(".rows");
   if (rows) {
@@ -154,7 +155,7 @@ function toggleHost(line) {
 }
 
 document.addEventListener("click", (event) => {
-  const head = pageKind === "index" && event.target.closest(".host-line");
+  const head = event.target.closest(".host-line");
   if (head && !event.target.closest("a") && !String(getSelection())) {
     toggleHost(head.parentNode);
   }

@@ -132,9 +132,9 @@ function addSortButton(table, head) {
 // What the hosts are sorted by, the largest first.
 const hostKeys = {
   free: (line) => parseInt(line.querySelector(".host-line .free-count")?.textContent, 10) || 0,
-  load: (line) => hostByID.get(line.id)?.cpu ?? -1,
-  memory: (line) => hostByID.get(line.id)?.ram ?? -1,
-  seen: (line) => hostByID.get(line.id)?.seen ?? 0,
+  load: (line) => hostByID.get(line.id).cpu,
+  memory: (line) => hostByID.get(line.id).ram,
+  seen: (line) => hostByID.get(line.id).seen,
 };
 
 // sortHosts sorts lines that stand as they are listed.
