@@ -30,7 +30,7 @@ type IndexPage struct {
 	Rowed       bool      // the hosts' rows are on the page
 	Search      Search
 	Holders     []Holder
-	HolderNames []Holder // the first people among them, whose names stand below the bar where they do not fit in it
+	HolderNames []Holder // the people among them, whose names stand below the bar where they do not fit in it
 	HoldersMore int      // people who are not among them
 	AsOf        *Moment
 	BookingsOf  *Moment

@@ -149,14 +149,14 @@ func (v *view) peoplePage() *templates.PeoplePage {
 }
 
 const (
-	leastHolder    = 0.005 // the smallest part of the bar of people that is somebody's own
-	maxHolderNames = 16    // people whose names may stand below the bar
+	maxHolders = 16   // people who have a part of their own in the bar of people
+	leastUsed  = 0.05 // GPUs; less is what rounding leaves of parts of GPUs
 	// How wide the bar is in a window of 1,440 px, and a character and the edges of a part in it, px.
 	barWidth, charWidth, edgesWidth = 1280, 7.5, 9
 )
 
-// holders are the people who use GPUs now as parts of a bar, then those who are not known, then what is free. A name
-// that does not fit in its part stands below the bar. Slices are not among them.
+// holders are the people who use most GPUs now as parts of a bar, then all others and those who are not known, then what
+// is free. A name that does not fit in its part stands below the bar. Slices are not among them.
 func (v *view) holders(p *templates.IndexPage) {
 	b := v.in.Board
 	count := b.Totals.GPUs.ByState
@@ -178,18 +178,16 @@ func (v *view) holders(p *templates.IndexPage) {
 		}
 		p.Holders = append(p.Holders, h)
 	}
-	known := 0.0
-	for i := range b.Users {
-		u := &b.Users[i]
-		gpus := min(u.Used, used-known)
+	users := slices.DeleteFunc(slices.Clone(b.Users), func(u board.User) bool { return u.Used <= 0 })
+	slices.SortStableFunc(users, func(a, b board.User) int { return cmp.Compare(b.Used, a.Used) })
+	p.HoldersMore = max(0, len(users)-maxHolders)
+	others := used
+	for _, u := range users[:len(users)-p.HoldersMore] {
+		gpus := min(u.Used, others)
 		if gpus <= 0 {
-			continue
+			break // what they use is of no state that counts as used
 		}
-		if gpus/whole < leastHolder {
-			p.HoldersMore++
-			continue
-		}
-		known += gpus
+		others -= gpus
 		h := templates.Holder{
 			Person: templates.Person{Name: render.Clean(u.Name), Href: v.userHref("", u.Name)},
 			Class:  v.colorOf(u.Name),
@@ -199,12 +197,9 @@ func (v *view) holders(p *templates.IndexPage) {
 		}
 		add(h, gpus)
 	}
-	p.HolderNames = p.Holders[:min(len(p.Holders), maxHolderNames)]
-	p.HoldersMore += len(p.Holders) - len(p.HolderNames)
-	if others := used - known; others/whole >= leastHolder {
+	p.HolderNames = p.Holders
+	if others > leastUsed {
 		add(templates.Holder{Person: templates.Person{Name: v.words.T("index.others")}, Class: "person0"}, others)
-	} else {
-		x = used
 	}
 	if free := b.Totals.GPUs.Free(); free > 0 {
 		add(templates.Holder{Person: templates.Person{Name: v.words.T("free")}, Class: "none"}, float64(free))

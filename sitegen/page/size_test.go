@@ -107,7 +107,7 @@ func TestEverybodyHasANameAtTheBar(t *testing.T) {
 	}{
 		"room for all":        {[]float64{120, 100, 60}, "guest0 120, guest1 100, guest2 60, free 40", "", ""},
 		"one has no room":     {[]float64{160, 110, 10}, "guest0 160, guest1 110, free 40", "guest2 10", ""},
-		"many and a tiny one": {append(slices.Repeat([]float64{14}, 18), 0.5), "others 28, free 40", "guest0 14, guest1 14", "+3 more"},
+		"many and a tiny one": {append(slices.Repeat([]float64{14}, 18), 0.5), "others 56, free 40", "guest0 14, guest1 14", "+3 more"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := boardtest.Big(40)
