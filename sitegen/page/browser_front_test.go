@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"testing"
@@ -196,4 +197,52 @@ func TestBrowserZoomsCharts(t *testing.T) {
 	b.Do(chromedp.Navigate("file://"+dir+"/history/index.html"), chromedp.Click("label[for=_span3]"))
 	expect(t, b, shownPanes, "37111519")
 	b.Quiet("file://")
+}
+
+// TestBrowserReadsOnlyLinesThatDiffer: a renewal leaves out the lines that are on the page as they were sent, and no others:
+// not the one that somebody held the last time. In the end all of them are those of the newest page.
+func TestBrowserReadsOnlyLinesThatDiffer(t *testing.T) {
+	fleet := func() render.Input { return boardtest.Big(40) }
+	busy := func(host int) render.Input {
+		in := occupied(fleet(), host, 2, 1)
+		in.Board.Hosts[host].SnapshotAt = boardtest.Now
+		return in
+	}
+	dir := siteDir(t, fleet())
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	before(b, `{
+		const parse = DOMParser.prototype.parseFromString;
+		DOMParser.prototype.parseFromString = function (html, type) {
+			window.lines = [...html.matchAll(/<li id="([^"]*)" class="host(?! known)/g)].map(line => line[1]).join();
+			return parse.call(this, html, type);
+		};
+	}`)
+	b.Open(serve(t, dir, boardtest.Now.Add(14*time.Second)) + "index.html")
+	const hold = `getSelection().selectAllChildren(document.querySelector("#gpu003 h3"))`
+	for i, step := range []struct {
+		in         render.Input
+		what, read string
+	}{
+		{busy(0), "", ""},
+		{busy(0), "", ""},
+		{busy(3), hold, "gpu000,gpu003"},
+		{busy(3), `getSelection().removeAllRanges()`, "gpu003"},
+		{fleet(), "", "gpu003"},
+	} {
+		step.in.Board.GeneratedAt = boardtest.Now.Add(time.Duration(8+i) * time.Second)
+		b.Value(`(` + cmp.Or(step.what, "0") + `, 0)`)
+		republish(t, dir, step.in, i+1)
+		renewed(t, b)
+		if got := b.Value(`lines`); i > 0 && got != step.read {
+			t.Errorf("renewal %d reads the lines of %q, want %q", i, got, step.read)
+		}
+	}
+	b.Value(`fetch("index.html").then(r => r.text()).then(html => { newest = new DOMParser().parseFromString(html, "text/html"); window.read = true; })`)
+	b.Until("the newest page", `window.read === true`)
+	expect(t, b, `[...newest.querySelectorAll(".host")].filter(line => {
+		const here = document.getElementById(line.id).cloneNode(true);
+		here.querySelector(".fold").remove();
+		here.removeAttribute("style");
+		return here.outerHTML !== line.outerHTML;
+	}).map(line => line.id).join()`, "")
 }

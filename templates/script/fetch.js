@@ -19,15 +19,16 @@ async function request(address) {
   return response;
 }
 
-// fetchPage returns null for a page with the text that says it is known.
-async function fetchPage(address, known) {
+async function fetchText(address) {
   const response = await request(address);
   if (!response.ok) {
     throw new Error(response.statusText);
   }
-  const html = await response.text();
-  return known && html.includes(known) ? null : new DOMParser().parseFromString(html, "text/html");
+  return response.text();
 }
+
+const readPage = (html) => new DOMParser().parseFromString(html, "text/html");
+const fetchPage = async (address) => readPage(await fetchText(address));
 
 // adopt copies a part of another page, with links that lead where they led there.
 function adopt(part, address) {

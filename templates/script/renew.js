@@ -56,7 +56,10 @@ function untilNext() {
 async function refresh() {
   clearTimeout(renewTimer);
   const number = ++requests;
-  const fresh = await fetchPage("", `data-built="${root.dataset.built}"`).catch(() => null);
+  const html = await fetchText("").catch(() => "");
+  const isKnown = html.includes(`data-built="${root.dataset.built}"`);
+  const texts = new Map();
+  const fresh = isKnown ? null : readPage(withoutKnown(html, texts));
   await new Promise((later) => setTimeout(later)); // to read a large page takes as long as the browser may not paint
   if (number !== requests) {
     return; // the viewer has come back, and it was asked for once more
@@ -64,11 +67,32 @@ async function refresh() {
   updateAges(); // before the news, which it would take away
   try {
     if (fresh?.getElementById("_main")) {
-      renew(fresh);
+      renew(fresh, texts);
     }
   } finally {
     schedule();
   }
+}
+
+// The lines of hosts in the newest page, by ID, as the server sent them.
+let lineTexts = new Map();
+const lineEnd = "</div></li>";
+
+// withoutKnown leaves out of a page what the lines say that are here the same: to read them takes most of the time of a
+// renewal. It adds the texts of all lines to texts. A host with its rows is no line.
+function withoutKnown(html, texts) {
+  const parts = html.split(/(?=<li id=")/).map((part) => {
+    const length = part.indexOf("</div>") + lineEnd.length;
+    const line = part.slice(0, length);
+    const id = /^<li id="([^"]*)" class="host/.exec(line)?.[1];
+    if (!id || !line.endsWith(lineEnd)) {
+      return part;
+    }
+    texts.set(id, line);
+    const isHere = lineTexts.get(id) === line && delivered.has(byID(id));
+    return isHere ? `<li id="${id}" class="host known"></li>` + part.slice(length) : part;
+  });
+  return parts.join("");
 }
 
 // comeBack asks at once when somebody looks again, or the network is there again.
@@ -93,7 +117,7 @@ function selectedRange() {
   return held ? selection.getRangeAt(0) : null;
 }
 
-function renew(fresh) {
+function renew(fresh, texts) {
   const news = fresh.documentElement.dataset;
   if (news.built === root.dataset.built || isBusy()) {
     return;
@@ -106,6 +130,7 @@ function renew(fresh) {
   const selected = selectedRange();
   keepPlaces(holdView(), () => {
     renewParts(byID("_main"), fresh.getElementById("_main"), selected);
+    lineTexts = texts;
     Object.assign(root.dataset, news);
     pageTitle = fresh.title;
     document.title = pageTitle;
@@ -174,7 +199,14 @@ function renewPart(old, fresh, selected) {
     renewParts(old, fresh, selected);
     return old;
   }
-  if (old && (isSame(old, fresh) || selected?.intersectsNode(old) || renewSigns(old, fresh))) {
+  if (old && isSame(old, fresh)) {
+    return old;
+  }
+  if (old && selected?.intersectsNode(old)) {
+    delivered.delete(old); // it is not what was sent
+    return old;
+  }
+  if (old && renewSigns(old, fresh)) {
     return old;
   }
   let part = document.importNode(fresh, true);
@@ -188,7 +220,7 @@ function renewPart(old, fresh, selected) {
   return part;
 }
 
-const isSame = (old, fresh) => delivered.get(old)?.isEqualNode(fresh);
+const isSame = (old, fresh) => fresh.matches(".known") || delivered.get(old)?.isEqualNode(fresh);
 
 // renewSigns gives a host its new signs, and reports whether nothing else of it is new. To make all of them anew takes
 // the browser ten times as long.
