@@ -3,13 +3,16 @@ package page_test
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 
+	"gpuboard/internal/board"
 	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/internal/testenv/browser"
 	"gpuboard/sitegen/render"
 )
 
@@ -237,12 +240,77 @@ func TestBrowserReadsOnlyLinesThatDiffer(t *testing.T) {
 			t.Errorf("renewal %d reads the lines of %q, want %q", i, got, step.read)
 		}
 	}
-	b.Value(`fetch("index.html").then(r => r.text()).then(html => { newest = new DOMParser().parseFromString(html, "text/html"); window.read = true; })`)
-	b.Until("the newest page", `window.read === true`)
-	expect(t, b, `[...newest.querySelectorAll(".host")].filter(line => {
-		const here = document.getElementById(line.id).cloneNode(true);
-		here.querySelector(".fold").remove();
-		here.removeAttribute("style");
-		return here.outerHTML !== line.outerHTML;
-	}).map(line => line.id).join()`, "")
+	expectNewest(t, b)
+}
+
+// expectNewest compares the lines of the page, and their order and groups, with those of the newest page.
+func expectNewest(t *testing.T, b *browser.Browser) {
+	t.Helper()
+	b.Value(`(window.newest = null, fetch("index.html").then(r => r.text()).then(html => {
+		newest = new DOMParser().parseFromString(html, "text/html");
+		for (const e of newest.querySelectorAll(".host [style]")) { e.removeAttribute("style"); }
+	}))`)
+	b.Until("the newest page", `newest !== null`)
+	b.Value(`window.linesOf = page => [...page.querySelectorAll(".group")].map(group => {
+		const copy = group.cloneNode(true);
+		copy.querySelectorAll(".fold, .rows").forEach(e => e.remove());
+		copy.querySelectorAll("[style]").forEach(e => e.removeAttribute("style"));
+		copy.querySelectorAll(".age, [aria-sort]").forEach(e => e.remove());
+		return [...copy.querySelectorAll("h2, .host")].map(e => e.outerHTML);
+	}).flat()`)
+	expect(t, b, `linesOf(document).filter((line, i) => line !== linesOf(newest)[i]).join("\n")`, "")
+	expect(t, b, `linesOf(document).length - linesOf(newest).length`, "0")
+}
+
+// TestBrowserRenewsMovedHosts: a host is where it stands in the newest page, also if its line has the same text in another
+// group, in a group of which there was none, or in the other column of a small lab; and hosts that come are sorted in.
+func TestBrowserRenewsMovedHosts(t *testing.T) {
+	in := func(hosts int, change func(hosts []board.Host)) func() render.Input {
+		return func() render.Input {
+			in := boardtest.Big(hosts)
+			change(in.Board.Hosts)
+			return in
+		}
+	}
+	same := func([]board.Host) {}
+	silent := func(first int) func(hosts []board.Host) {
+		return func(hosts []board.Host) {
+			for i := first; i < len(hosts); i++ {
+				hosts[i] = board.Host{Name: hosts[i].Name, Title: hosts[i].Title, State: board.Never}
+			}
+		}
+	}
+	for name, steps := range map[string][]func() render.Input{
+		"into a later group": {in(40, same), in(40, func(h []board.Host) { h[3].Group = "Rack 2" }), in(40, same)},
+		"into a new group":   {in(40, func(h []board.Host) { h[3].Group = "Attic" }), in(40, same)},
+		"other groups":       {in(40, func(h []board.Host) { h[3].Group = "Zoo" }), in(40, func(h []board.Host) { h[39].Group = "" })},
+		"no groups": {in(40, func(hosts []board.Host) {
+			for i := range hosts {
+				hosts[i].Group = ""
+			}
+		}), in(40, same)},
+		"hosts that come": {in(38, same), in(40, same), in(39, same)},
+		"a small lab":     {in(6, silent(3)), in(6, silent(2)), in(6, silent(1)), in(6, silent(4))},
+	} {
+		for _, query := range []string{"", "?order=load"} {
+			t.Run(name+query, func(t *testing.T) {
+				dir := siteDir(t, steps[0]())
+				b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+				site := serve(t, dir, boardtest.Now.Add(14*time.Second))
+				b.Open(site + "index.html" + query)
+				for i, step := range append(slices.Repeat(steps[:1], 1), append(steps, steps[0])...) {
+					next := step()
+					boardtest.Finish(next.Board)
+					next.Board.GeneratedAt = boardtest.Now.Add(time.Duration(6+i) * time.Second)
+					republish(t, dir, next, i+1)
+					renewed(t, b)
+					if query == "" {
+						expectNewest(t, b)
+					}
+				}
+				expect(t, b, `document.querySelectorAll(".host .fold").length - document.querySelectorAll(".host").length`, "0")
+				b.Quiet(site)
+			})
+		}
+	}
 }

@@ -38,7 +38,7 @@ func TestBudgets(t *testing.T) {
 	}
 	for _, f := range pages(t, boardtest.Lab()) {
 		if strings.HasPrefix(f.Path, "assets/") {
-			limit := 10<<10 + 512
+			limit := 11 << 10
 			if strings.HasSuffix(f.Path, ".css") { // one for all pages, which a browser keeps
 				limit = 14 << 10
 			}

@@ -217,11 +217,12 @@ tooltips.push((event) => {
     return "";
   }
   const { gpus } = sign;
-  const states = Map.groupBy ? [...Map.groupBy(gpus, (gpu) => gpu.state)] : [[gpus[0].state, gpus]];
-  const counts = states.map(([state, some]) => (gpus.length > 1 ? some.length + " " : "") + words.states[state]);
-  const all = (key) => [...new Set(gpus.map((gpu) => gpu[key]).filter(Boolean))].join(", ");
-  const booker = all("booker") && fill(words.bookedBy, all("booker"));
-  return [host.id + " " + sign.card, counts.join(", "), all("users"), booker].filter(Boolean).join(" · ");
+  const all = (key) => [...new Set(gpus.map((gpu) => gpu[key]).filter(Boolean))];
+  const countOf = (state) => gpus.length > 1 ? gpus.filter((gpu) => gpu.state === state).length + " " : "";
+  const states = all("state").map((state) => countOf(state) + words.states[state]);
+  const bookers = all("booker").join(", ");
+  const booked = bookers && fill(words.bookedBy, bookers);
+  return [host.id + " " + sign.card, states.join(", "), all("users").join(", "), booked].filter(Boolean).join(" · ");
 });
 
 // A line that is not late does not say how old its data is; the tooltip of its name does.

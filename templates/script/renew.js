@@ -95,6 +95,17 @@ function withoutKnown(html, texts) {
   return parts.join("");
 }
 
+// completeMoved puts lines back that were left out, but may stand in another list now.
+function completeMoved(fresh) {
+  const groupOf = (line) => kindOf(line.closest(".group"));
+  for (const line of findAll(".known", fresh)) {
+    const old = byID(line.id);
+    if (old.closest(".rowed") || groupOf(line) !== groupOf(old)) {
+      line.replaceWith((delivered.get(old) ?? old).cloneNode(true));
+    }
+  }
+}
+
 // comeBack asks at once when somebody looks again, or the network is there again.
 function comeBack() {
   if (document.hidden) {
@@ -129,6 +140,8 @@ function renew(fresh, texts) {
   const free = headline();
   const selected = selectedRange();
   keepPlaces(holdView(), () => {
+    completeMoved(fresh);
+    lineTexts.clear(); // or else, if this fails on the way, lines would count as here that are not
     renewParts(byID("_main"), fresh.getElementById("_main"), selected);
     lineTexts = texts;
     Object.assign(root.dataset, news);

@@ -13,7 +13,7 @@ const linkOf = (line) => line.querySelector("h3 a");
 
 function showRows(line, open) {
   line.classList.toggle("open", open);
-  line.style.setProperty("--awaited", findAll(".signs > *, .free-count", line).length); // with the command where one is free
+  line.style.setProperty("--awaited", findAll(".signs > :is(use, g), .free-count", line).length); // with the command where one is free
   line.querySelector("button.fold")?.setAttribute("aria-expanded", String(open));
   const rows = line.querySelector(".rows");
   if (rows) {

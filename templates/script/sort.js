@@ -129,12 +129,12 @@ function addSortButton(table, head) {
   head.replaceChildren(button);
 }
 
-// What the hosts are sorted by, the largest first.
+// What the hosts are sorted by, the largest first. Of one that has just come nothing is known yet.
 const hostKeys = {
   free: (line) => parseInt(line.querySelector(".host-line .free-count")?.textContent, 10) || 0,
-  load: (line) => hostByID.get(line.id).cpu,
-  memory: (line) => hostByID.get(line.id).ram,
-  seen: (line) => hostByID.get(line.id).seen,
+  load: (line) => hostByID.get(line.id)?.cpu ?? -1,
+  memory: (line) => hostByID.get(line.id)?.ram ?? -1,
+  seen: (line) => hostByID.get(line.id)?.seen ?? 0,
 };
 
 // sortHosts sorts lines that stand as they are listed.
