@@ -13,7 +13,8 @@ const linkOf = (line) => line.querySelector("h3 a");
 
 function showRows(line, open) {
   line.classList.toggle("open", open);
-  line.style.setProperty("--awaited", findAll(".signs > :is(use, g), .free-count", line).length); // with the command where one is free
+  // The style keeps room for so many rows until they are there, counting the command above them where a GPU is free.
+  line.style.setProperty("--awaited", findAll(".signs > :is(use, g), .free-count", line).length);
   line.querySelector("button.fold")?.setAttribute("aria-expanded", String(open));
   const rows = line.querySelector(".rows");
   if (rows) {
