@@ -95,13 +95,16 @@ function withoutKnown(html, texts) {
   return parts.join("");
 }
 
-// completeMoved puts lines back that were left out, but may stand in another list now.
+// completeMoved puts lines back that were left out, but stand in another list now.
 function completeMoved(fresh) {
-  const groupOf = (line) => kindOf(line.closest(".group"));
-  for (const line of findAll(".known", fresh)) {
-    const old = byID(line.id);
-    if (old.closest(".rowed") || groupOf(line) !== groupOf(old)) {
-      line.replaceWith((delivered.get(old) ?? old).cloneNode(true));
+  for (const group of findAll(".group", fresh)) {
+    const former = findAll(".group").find((other) => kindOf(other) === kindOf(group));
+    const list = former?.querySelector(".map:not(.rowed)");
+    for (const line of findAll(".known", group)) {
+      const old = byID(line.id);
+      if (old.parentNode !== list) {
+        line.replaceWith((delivered.get(old) ?? old).cloneNode(true));
+      }
     }
   }
 }
