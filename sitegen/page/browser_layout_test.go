@@ -91,12 +91,13 @@ func movedOnLoad(t *testing.T, b *browser.Browser, dir, path string) float64 {
 	return movedBy(b)
 }
 
-// watchMoves adds up layout shifts from now on, or those before with them.
+// watchMoves begins to add up the layout shifts of the page, with those before if asked.
 func watchMoves(b *browser.Browser, before bool) {
 	b.Value(fmt.Sprintf(`window.moved = 0, new PerformanceObserver(list => list.getEntries().forEach(e => { window.moved += e.value; }))
 		.observe({type: "layout-shift", buffered: %t})`, before))
 }
 
+// movedBy is the sum of what watchMoves has seen, a moment later.
 func movedBy(b *browser.Browser) float64 {
 	b.Value(`setTimeout(() => { window.told = true; }, 300)`)
 	b.Until("all shifts", `window.told === true`)

@@ -57,9 +57,9 @@ async function refresh() {
   clearTimeout(renewTimer);
   const number = ++requests;
   const html = await fetchText("").catch(() => "");
-  const isKnown = html.includes(`data-built="${root.dataset.built}"`);
+  const isShown = html.includes(`data-built="${root.dataset.built}"`);
   const texts = new Map();
-  const fresh = isKnown ? null : readPage(withoutKnown(html, texts));
+  const fresh = isShown ? null : readPage(withoutKnown(html, texts));
   await new Promise((later) => setTimeout(later)); // to read a large page takes as long as the browser may not paint
   if (number !== requests) {
     return; // the viewer has come back, and it was asked for once more
@@ -78,8 +78,8 @@ async function refresh() {
 let lineTexts = new Map();
 const lineEnd = "</div></li>";
 
-// withoutKnown leaves out of a page what the lines say that are here the same: to read them takes most of the time of a
-// renewal. It adds the texts of all lines to texts. A host with its rows is no line.
+// withoutKnown empties the lines of a new page that have the same text here: parsing all of them takes most of the time
+// of a renewal. It adds the texts of all lines to texts. A host that comes with its rows is not a line.
 function withoutKnown(html, texts) {
   const parts = html.split(/(?=<li id=")/).map((part) => {
     const length = part.indexOf("</div>") + lineEnd.length;
@@ -95,11 +95,10 @@ function withoutKnown(html, texts) {
   return parts.join("");
 }
 
-// completeMoved puts lines back that were left out, but stand in another list now.
+// completeMoved fills empty lines again that stand in another list now.
 function completeMoved(fresh) {
   for (const group of findAll(".group", fresh)) {
-    const former = findAll(".group").find((other) => kindOf(other) === kindOf(group));
-    const list = former?.querySelector(".map:not(.rowed)");
+    const list = findFormer(group, findAll(".group"))?.querySelector(".map:not(.rowed)");
     for (const line of findAll(".known", group)) {
       const old = byID(line.id);
       if (old.parentNode !== list) {
@@ -144,7 +143,7 @@ function renew(fresh, texts) {
   const selected = selectedRange();
   keepPlaces(holdView(), () => {
     completeMoved(fresh);
-    lineTexts.clear(); // or else, if this fails on the way, lines would count as here that are not
+    lineTexts.clear(); // so that all lines are read the next time if this renewal fails half-way
     renewParts(byID("_main"), fresh.getElementById("_main"), selected);
     lineTexts = texts;
     Object.assign(root.dataset, news);
@@ -192,12 +191,14 @@ const headline = () => document.querySelector(".headline em")?.textContent;
 // kindOf is the same for a part and the one whose place it takes.
 const kindOf = (part) => [part.tagName, part.id, part.classList[0], part.getAttribute("aria-labelledby")].join(" ");
 
+const findFormer = (part, others) => others.find((other) => other && kindOf(other) === kindOf(part));
+
 // renewParts brings the parts of an element to those of a fresh one. What is selected stays as it is.
 function renewParts(element, fresh, selected) {
   const former = new Set(element.children);
   const parts = [...fresh.children].map((part) => {
     const others = part.matches(".host") ? [byID(part.id)] : [...former];
-    const old = others.find((other) => other && kindOf(other) === kindOf(part));
+    const old = findFormer(part, others);
     former.delete(old);
     return renewPart(old, part, selected);
   });
@@ -219,7 +220,7 @@ function renewPart(old, fresh, selected) {
     return old;
   }
   if (old && selected?.intersectsNode(old)) {
-    delivered.delete(old); // it is not what was sent
+    delivered.delete(old); // it does not show what was sent
     return old;
   }
   if (old && renewSigns(old, fresh)) {

@@ -129,7 +129,7 @@ function addSortButton(table, head) {
   head.replaceChildren(button);
 }
 
-// What the hosts are sorted by, the largest first. Of one that has just come nothing is known yet.
+// What the hosts are sorted by, the largest first. Nothing is known yet of a host that has just come.
 const hostKeys = {
   free: (line) => parseInt(line.querySelector(".host-line .free-count")?.textContent, 10) || 0,
   load: (line) => hostByID.get(line.id)?.cpu ?? -1,
