@@ -135,7 +135,7 @@ func (v *view) drawAhead(s *templates.Strip, due []*board.Booking, g *board.GPU,
 		if !ahead.shows(b) {
 			continue
 		}
-		bar := stripBar{from: ahead.at(b.From), texts: v.barTexts(b, g, now)}
+		bar := stripBar{from: ahead.at(b.From), texts: v.barTexts(b, g)}
 		bar.to = max(ahead.at(ahead.end(b)), bar.from+0.02)
 		if b.Kind == "maintenance" {
 			bar.Class = "under-maintenance"
@@ -157,8 +157,8 @@ func (v *view) drawAhead(s *templates.Strip, due []*board.Booking, g *board.GPU,
 }
 
 // barTexts are what may stand at a booking, the longest first. A row says itself who uses the GPU.
-func (v *view) barTexts(b *board.Booking, g *board.GPU, now time.Time) []string {
-	name := render.Clean(b.Name)
+func (v *view) barTexts(b *board.Booking, g *board.GPU) []string {
+	name, now := render.Clean(b.Name), v.in.Board.GeneratedAt
 	if b.From.After(now) {
 		from := v.words.near(b.From, now).Text
 		return []string{from + " " + name, from, name}

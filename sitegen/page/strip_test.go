@@ -134,6 +134,10 @@ func TestStripOfTomorrow(t *testing.T) {
 		"booked by another": {
 			state: board.Contested, bookings: []board.Booking{{Name: "eva"}}, bars: []string{"0.00 1.00 eva open-ended"},
 		},
+		"booked a few minutes ago": {
+			state: board.Booked, bookings: []board.Booking{{Name: "eva", From: in(0.1), Until: in(48)}},
+			bars: []string{"0.00 1.00 eva →"},
+		},
 		"booked soon": {
 			state: board.Free, until: in(36), bookings: []board.Booking{{Name: "eva", From: in(36), Until: in(60)}},
 			bars: []string{"0.75 1.00 left"},
