@@ -75,9 +75,14 @@ func TestCronExample(t *testing.T) {
 	until := func(what string, ok func() bool) {
 		t.Helper()
 		// cron wakes once a minute, and a node may wait for most of one before it pushes.
-		for deadline := time.Now().Add(3 * need.Patience); !ok(); time.Sleep(100 * time.Millisecond) {
-			if time.Now().After(deadline) {
+		deadline := time.After(3 * need.Patience)
+		for !ok() {
+			select {
+			case <-ended:
+				t.Fatalf("%s: cron has ended, %s; it says %s", what, daemon.ProcessState, log)
+			case <-deadline:
 				t.Fatalf("%s: not within nine minutes; cron says %s", what, log)
+			case <-time.After(100 * time.Millisecond):
 			}
 		}
 	}

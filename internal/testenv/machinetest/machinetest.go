@@ -214,28 +214,41 @@ func (m *Machine) Property(unit, name string) string {
 // Client speaks HTTP with what listens on the machine.
 func (m *Machine) Client() *http.Client {
 	dial := func(ctx context.Context, network, address string) (conn net.Conn, err error) {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			// A socket belongs to the network that its thread was in. The thread
-			// stays locked, and so ends with this goroutine.
-			runtime.LockOSThread()
-			var there *os.File
-			if there, err = os.Open(fmt.Sprintf("/proc/%d/ns/net", m.pid)); err != nil {
-				return
-			}
-			defer there.Close()
-			if err = unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err == nil {
-				conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
-			}
-		}()
-		<-done
-		return conn, err
+		return conn, inNetwork(m.pid, func() (err error) {
+			conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
+			return err
+		})
 	}
 	return &http.Client{
 		Timeout: need.Patience, Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// inNetwork calls f in the network of a process. A socket belongs to the network
+// that its thread was in. The thread comes back: if it ended, so would the
+// programs that tests have started on it to be killed with their parent.
+func inNetwork(pid int, f func() error) error {
+	own, err := os.Open("/proc/self/ns/net")
+	if err != nil {
+		return err
+	}
+	defer own.Close()
+	there, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
+		return err
+	}
+	err = f()
+	if err := unix.Setns(int(own.Fd()), unix.CLONE_NEWNET); err != nil {
+		panic(fmt.Sprintf("a thread does not come back from a machine's network: %v", err))
+	}
+	return err
 }
 
 // controlGroup makes a control group for a machine, of the second version.

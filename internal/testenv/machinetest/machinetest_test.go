@@ -2,8 +2,13 @@ package machinetest
 
 import (
 	"os"
+	"os/exec"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
+
+	"gpuboard/internal/testenv/need"
 )
 
 // TestMachine: systemd runs it, what is written there stays there, and two of
@@ -33,5 +38,36 @@ func TestMachine(t *testing.T) {
 	}
 	if got := second.Read("/etc/machinetest"); got != "" {
 		t.Errorf("the second reads what the first wrote: %q", got)
+	}
+}
+
+// TestNetworkEndsNoThread: programs that are killed with the thread that started
+// them outlive calls into another network.
+func TestNetworkEndsNoThread(t *testing.T) {
+	need.Root(t)
+	var programs []*exec.Cmd
+	for range 8 {
+		c := exec.Command("sleep", "60")
+		c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		programs = append(programs, c)
+	}
+	var calls sync.WaitGroup
+	for range 100 {
+		calls.Go(func() {
+			if err := inNetwork(os.Getpid(), func() error { return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	calls.Wait()
+	for _, c := range programs {
+		_ = c.Process.Signal(syscall.SIGTERM)
+		_ = c.Wait()
+		if got := c.ProcessState.Sys().(syscall.WaitStatus).Signal(); got != syscall.SIGTERM {
+			t.Errorf("%s was ended by %s before the test ended it", c, got)
+		}
 	}
 }
