@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
-	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -126,7 +125,7 @@ func (s span) label(b *bar, next float64) {
 	}
 	if b.Fits = s.fits(need+barGap, end-text); b.Fits != noRoom && b.of.Kind != unbooked {
 		if b.Comment != "" && s.fits(need+5*barGap, end-text) != noRoom {
-			b.Comment += snapshot.Text(b.of.Comment, barComment)
+			b.Comment += plainComment(b.of)
 		}
 		return
 	}
@@ -148,7 +147,7 @@ func (v *view) barClass(b *board.Booking) string {
 func (v *view) barTitle(b *board.Booking) string {
 	title := v.nameAndTimes(b.Name, b.From, b.Until)
 	if b.Comment != "" {
-		title += ": " + snapshot.Text(b.Comment, barComment)
+		title += ": " + plainComment(b)
 	}
 	return title
 }

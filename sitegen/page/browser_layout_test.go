@@ -412,11 +412,14 @@ func TestBrowserWallFitsItsScreen(t *testing.T) {
 			// A host counts that is wholly on the screen, and not squeezed over another.
 			shown := browser.Eval[int](
 				b, `[...document.querySelectorAll(".wall-host:not([hidden])")].filter((host, i, all) => {
-				const { bottom, top, left } = host.getBoundingClientRect();
+				const { bottom, top, left, right } = host.getBoundingClientRect();
 				const clear = all.every((h) => h === host || h.getBoundingClientRect().left !== left
 					|| h.getBoundingClientRect().bottom <= top + 1 || h.getBoundingClientRect().top >= bottom - 1);
-				return bottom <= innerHeight && clear;
+				return bottom <= innerHeight && right <= innerWidth && clear;
 			}).length`)
+			if tt.hosts < 10 {
+				expect(t, b, `document.getElementById("_wall").dataset.size`, "huge")
+			}
 			all := browser.Eval[int](b, `document.querySelectorAll(".wall-host").length`)
 			if pages := (all + shown - 1) / max(1, shown); pages != tt.pages {
 				t.Errorf("%s: %d of %d hosts are shown, so there are %d pages, want %d", name, shown, all, pages,

@@ -307,6 +307,32 @@ func TestRemark(t *testing.T) {
 	}
 }
 
+// TestCommentsHaveNoMarks: bars and hosts out of service show comments as text alone.
+func TestCommentsHaveNoMarks(t *testing.T) {
+	in := boardtest.Lab()
+	for i := range in.Board.Bookings {
+		in.Board.Bookings[i].Comment = "*2* < `3` & see [the log](https://wiki.example.org/run)"
+	}
+	for i := range in.Board.Hosts {
+		if h := &in.Board.Hosts[i]; h.Name == "boreas" {
+			h.GPUs[0].Booking = &in.Board.Bookings[0]
+		}
+	}
+	const want = "2 < 3 & see the log"
+	texts := within(docAt(t, in, "bookings/index.html"), "text", "")
+	if !slices.ContainsFunc(texts, func(n *html.Node) bool { return strings.Contains(textOf(n), want) }) {
+		t.Errorf("no bar says %q", want)
+	}
+	for _, n := range within(docAt(t, in, "bookings/index.html"), "svg", "bar") {
+		if text := textOf(n); strings.ContainsAny(text, "*`[") {
+			t.Errorf("a bar says %q", text)
+		}
+	}
+	if front := textOf(docAt(t, in, "index.html")); !strings.Contains(front, " · "+want) {
+		t.Errorf("the front page does not say %q of a host out of service", want)
+	}
+}
+
 func FuzzRemark(f *testing.F) {
 	for _, s := range append(slices.Clone(payloads), "*a* `b` [c](https://d)", "[a]: //x\n[a]", "![[a](b)](c)",
 		"~~a~~ www.example.org", "\\*a\\*") {

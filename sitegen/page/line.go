@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
-	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -76,7 +75,7 @@ func (v *view) whyOff(h *board.Host) string {
 	if m := v.words.near(b.Until, now); m != nil {
 		why += " → " + m.Text
 	}
-	return strings.TrimRight(why+", "+render.Clean(b.Name)+" · "+snapshot.Text(b.Comment, barComment), " ·")
+	return strings.TrimRight(why+", "+render.Clean(b.Name)+" · "+plainComment(b), " ·")
 }
 
 // wholeModels are the models of a host's GPUs, without those of slices where there are others.
@@ -223,7 +222,7 @@ func (v *view) search(cards []*templates.Card) templates.Search {
 func (v *view) searchGPU(g *board.GPU, state, model int) templates.SearchGPU {
 	values := templates.SearchGPU{g.Label(), state, model, v.users(g), "", int64(0), ""}
 	if g.Booking != nil {
-		values[4], values[6] = render.Clean(g.Booking.Name), snapshot.Text(g.Booking.Comment, barComment)
+		values[4], values[6] = render.Clean(g.Booking.Name), plainComment(g.Booking)
 	}
 	if !g.FreeUntil.IsZero() {
 		values[5] = g.FreeUntil.Unix()

@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"html"
 	"regexp"
@@ -18,6 +19,7 @@ import (
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 
+	"gpuboard/internal/board"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
@@ -230,6 +232,17 @@ func remark(comment string) templ.Component {
 		return templ.Raw(templ.EscapeString(comment))
 	}
 	return templ.Raw(convert(commentMarkdown(), []byte(comment)))
+}
+
+var htmlTag = regexp.MustCompile(`<[^>]*>`)
+
+// plainComment is what a reader of a comment on a booking sees, as text of at most barComment bytes.
+func plainComment(b *board.Booking) string {
+	var shown bytes.Buffer
+	if c := remark(b.Comment); c != nil {
+		_ = c.Render(context.Background(), &shown) // writing to memory does not fail
+	}
+	return snapshot.Text(html.UnescapeString(htmlTag.ReplaceAllString(shown.String(), "")), barComment)
 }
 
 // prose renders one of the site's words: a line with emphasis, code and links.

@@ -156,7 +156,8 @@ const (
 )
 
 // holders are the people who use most GPUs now as parts of a bar, then all others and those who are not known, then what
-// is free. A name that does not fit in its part stands below the bar. Slices are not among them.
+// is free. A name that does not fit in its part stands below the bar, and a line says that GPUs are idle where words do
+// not fit. Slices are not among them.
 func (v *view) holders(p *templates.IndexPage) {
 	b := v.in.Board
 	count := b.Totals.GPUs.ByState
@@ -169,12 +170,19 @@ func (v *view) holders(p *templates.IndexPage) {
 	add := func(h templates.Holder, gpus float64) {
 		h.X, h.W, h.Count = percent(x/whole), percent(gpus/whole), v.words.float(math.Round(gpus*10)/10, -1)
 		h.Title = strings.TrimSpace(h.Name + " " + h.Count)
+		fits := func(characters int) bool {
+			return gpus/whole*barWidth >= charWidth*float64(characters)+edgesWidth
+		}
+		brief := utf8.RuneCountInString(h.Title) // a line instead of words
 		if h.Idle != "" {
 			h.Title += ", " + h.Idle
 		}
 		x += gpus
-		if gpus/whole*barWidth >= charWidth*float64(utf8.RuneCountInString(h.Title))+edgesWidth {
+		switch {
+		case fits(utf8.RuneCountInString(h.Title)):
 			h.Class += " fits"
+		case h.Idle != "" && fits(brief):
+			h.Class += " fits brief"
 		}
 		p.Holders = append(p.Holders, h)
 	}

@@ -103,18 +103,23 @@ func TestPeoplePageIsBounded(t *testing.T) {
 func TestEverybodyHasANameAtTheBar(t *testing.T) {
 	for name, c := range map[string]struct {
 		used              []float64
+		idle              int
 		inBar, below, end string
+		lines             int
 	}{
-		"room for all":        {[]float64{120, 100, 60}, "guest0 120, guest1 100, guest2 60, free 40", "", ""},
-		"one has no room":     {[]float64{160, 110, 10}, "guest0 160, guest1 110, free 40", "guest2 10", ""},
-		"many and a tiny one": {append(slices.Repeat([]float64{14}, 18), 0.5), "others 56, free 40", "guest0 14, guest1 14", "+3 more"},
+		"room for all":    {[]float64{120, 100, 60}, 0, "guest0 120, guest1 100, guest2 60, free 40", "", "", 0},
+		"one has no room": {[]float64{160, 110, 10}, 0, "guest0 160, guest1 110, free 40", "guest2 10", "", 0},
+		"many and a tiny one": {append(slices.Repeat([]float64{14}, 18), 0.5), 0, "others 56, free 40",
+			"guest0 14, guest1 14", "+3 more", 0},
+		"words or a line": {[]float64{160, 90, 25, 5}, 1, "guest0 160 1 idle, guest1 90 1 idle, guest2 25 1 idle, free 40",
+			"guest3 5 1 idle", "", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := boardtest.Big(40)
 			in.Board.Users = nil
 			for i, used := range c.used {
 				in.Board.Users = append(in.Board.Users,
-					board.User{Name: fmt.Sprint("guest", i), Holding: board.Holding{Used: used}})
+					board.User{Name: fmt.Sprint("guest", i), Holding: board.Holding{Used: used, Idle: c.idle}})
 			}
 			total := &in.Board.Totals
 			total.GPUs.ByState = map[board.State]int{board.Busy: 280, board.Free: 40}
@@ -131,6 +136,9 @@ func TestEverybodyHasANameAtTheBar(t *testing.T) {
 			bar := within(doc, "svg", "holders")[0]
 			if got := texts(within(bar, "svg", ""), true); got != c.inBar {
 				t.Errorf("in the bar: %q, want %q", got, c.inBar)
+			}
+			if got := len(within(bar, "svg", "brief")); got != c.lines {
+				t.Errorf("%d parts have a line, want %d", got, c.lines)
 			}
 			below := texts(within(within(doc, "ul", "holder-names")[0], "li", ""), false)
 			if !strings.HasPrefix(below, c.below) || !strings.HasSuffix(below, c.end) || (c.below == "") != (below == "") {

@@ -1,7 +1,7 @@
 // The screen on a wall shows all hosts at once, as large as they fit. Where they fit at no size,
 // groups of them are shown in turn. Without this script the page is as long as it is.
 const { byID, setups } = window.gpuboard;
-const sizes = ["large", "medium", "small"];
+const sizes = ["huge", "large", "medium", "small"];
 const mostColumns = 9;
 const turnEvery = 15000; // ms
 
@@ -20,7 +20,7 @@ function fitWall() {
   for (const size of sizes) {
     wall.dataset.size = size;
     arrangeColumns(wall, hosts);
-    if (hosts.every((host) => isInside(wall, host))) {
+    if (wall.scrollWidth <= wall.clientWidth && hosts.every((host) => isInside(wall, host))) {
       break;
     }
   }
