@@ -74,8 +74,7 @@ func readers(url string, hosts int) []*reader {
 // open opens the page of a reader in a tab.
 func (r *reader) open(b *browser.Browser) {
 	r.Browser = b
-	browser.Call(b, cdppage.AddScriptToEvaluateOnNewDocument,
-		cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: readersScript})
+	b.Before(readersScript)
 	browser.Call(b, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks})
 	b.Open(r.url)
 	r.Until("the page", `typeof gpuboard === "object"`)

@@ -149,6 +149,22 @@ func TestFlowsOfOnesOwnBooking(t *testing.T) {
 	}
 }
 
+// TestBookedOnASlowClock: what has just been booked is not free on the page, also where the viewer's clock is behind the
+// server's.
+func TestBookedOnASlowClock(t *testing.T) {
+	l := newLab(t)
+	host := l.hosts[0].Name
+	l.page.Before(`{ const now = Date.now; Date.now = () => now() - 10 * 60000; }`)
+	l.page.Open(l.url + "/")
+	gpu := browser.Eval[string](l.page, fmt.Sprintf(`document.querySelector("[id^='%s-'].free").id`, host))
+	isBooked := fmt.Sprintf(`document.querySelector("#%s .chip").matches(".booked")`, gpu)
+	l.page.Open(l.url + "/?saved=1&booked=" + strings.Replace(gpu, host+"-", host+":", 1))
+	l.until("what the address says", isBooked)
+	l.generate()
+	l.page.Value(`document.dispatchEvent(new Event("visibilitychange"))`) // as if the viewer came back
+	l.until("a generation without it", fmt.Sprintf(`!(%s)`, isBooked))
+}
+
 // TestFlowsOfBooking: a free GPU with two clicks, the one that is free next with three, each from when and until when nobody
 // has booked it.
 func TestFlowsOfBooking(t *testing.T) {

@@ -213,7 +213,7 @@ func TestBrowserReadsOnlyLinesThatDiffer(t *testing.T) {
 	}
 	dir := siteDir(t, fleet())
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
-	before(b, `{
+	b.Before(`{
 		const parse = DOMParser.prototype.parseFromString;
 		DOMParser.prototype.parseFromString = function (html, type) {
 			window.lines = [...html.matchAll(/<li id="([^"]*)" class="host(?! known)/g)].map(line => line[1]).join();

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -56,15 +55,10 @@ func everyBrowser(t *testing.T, test func(t *testing.T, b *browser.Browser)) {
 		"takes out and puts in": "delete Element.prototype.moveBefore"} {
 		t.Run(name, func(t *testing.T) {
 			b := openBrowser(t, boardtest.Now.Add(14*time.Second))
-			before(b, script)
+			b.Before(script)
 			test(t, b)
 		})
 	}
-}
-
-// before runs a script in every page that is opened from now on, before its own.
-func before(b *browser.Browser, script string) {
-	browser.Call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
 }
 
 // TestBrowserRenewsUnderTheSearch: who types in the search sees the news, and neither text nor cursor moves.
@@ -229,7 +223,7 @@ func TestBrowserSelectsAgain(t *testing.T) {
 	dir := siteDir(t, boardtest.Lab())
 	site := serve(t, dir, boardtest.Now.Add(14*time.Second))
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
-	before(b, laterByHand)
+	b.Before(laterByHand)
 	b.Do(chromedp.Navigate(site + "index.html"))
 	b.Value(`document.addEventListener("selectionchange", () => { window.noticed = true; })`)
 	b.Value(
@@ -284,7 +278,7 @@ func TestBrowserLoadsAnUpgrade(t *testing.T) {
 	dir := siteDir(t, boardtest.Lab())
 	site := serve(t, dir, boardtest.Now.Add(14*time.Second))
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
-	before(b, laterByHand)
+	b.Before(laterByHand)
 	b.Do(chromedp.Navigate(site + "index.html"))
 	b.Value(`(window.loaded = "before", document.getElementById("_query").focus())`)
 	pressKeys(t, b, "atlas")
@@ -366,7 +360,7 @@ func TestBrowserTurnsTheWall(t *testing.T) {
 	t.Cleanup(server.Close)
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
 	b.Size(1920, 1080)
-	before(b, `{ const plain = setInterval; window.setInterval = (f, ms) => plain(f, ms / 5); }`)
+	b.Before(`{ const plain = setInterval; window.setInterval = (f, ms) => plain(f, ms / 5); }`)
 	b.Do(chromedp.Navigate(server.URL + "/kiosk/index.html"))
 	const shown = `[...document.querySelectorAll("#_wall > :not([hidden])")].map(host => host.textContent.trim()).join()`
 	turned := func() (ids []string) {
@@ -445,8 +439,8 @@ func TestBrowserAsksWhenTheNextIsDue(t *testing.T) {
 	server := httptest.NewServer(site)
 	t.Cleanup(server.Close)
 	b := openBrowser(t, time.Time{})
-	before(b, `{ const plain = Date.now; Date.now = () => plain() + 40000; }`)
-	before(b, `{ const plain = AbortSignal.timeout; AbortSignal.timeout = (ms) => plain.call(AbortSignal, ms / 10); }`)
+	b.Before(`{ const plain = Date.now; Date.now = () => plain() + 40000; }`)
+	b.Before(`{ const plain = AbortSignal.timeout; AbortSignal.timeout = (ms) => plain.call(AbortSignal, ms / 10); }`)
 	b.Do(chromedp.Navigate("about:blank"))
 
 	const next = 6 * time.Second

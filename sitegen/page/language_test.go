@@ -12,14 +12,12 @@ import (
 	"testing"
 	"time"
 
-	cdp "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"golang.org/x/text/feature/plural"
 	"golang.org/x/text/language"
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/testenv/boardtest"
-	"gpuboard/internal/testenv/browser"
 	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
@@ -266,9 +264,7 @@ func TestBrowserFindsItsLanguage(t *testing.T) {
 	site := serve(t, dir, boardtest.Now)
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
 	asks := func(langs string) {
-		browser.Call(b, cdp.AddScriptToEvaluateOnNewDocument, cdp.AddScriptToEvaluateOnNewDocumentParams{
-			Source: `Object.defineProperty(navigator, "languages", {configurable: true, get: () => ` + langs + `})`,
-		})
+		b.Before(`Object.defineProperty(navigator, "languages", {configurable: true, get: () => ` + langs + `})`)
 	}
 	at := func(page, lang, where string) {
 		t.Helper()

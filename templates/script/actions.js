@@ -51,6 +51,7 @@ function showAction(old, saved, address) {
       fields: new URLSearchParams(new FormData(form, form.querySelector("button"))),
     },
   });
+  expectBooking();
   noteBooked(places, place);
   row.querySelector(".done")?.remove();
   panel.open = false;
@@ -58,7 +59,6 @@ function showAction(old, saved, address) {
   panel.querySelector(".standing")?.remove(); // the next time it has what there is then
   showActions();
   row.querySelector(".done button")?.focus();
-  expectBooking();
   schedule();
 }
 

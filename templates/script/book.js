@@ -1,14 +1,12 @@
 // What the rows say of bookings: one's own can be extended and released from their rows, and
 // what has just been booked is not free, though the board does not have it yet.
 const justBooked = new Set((new URLSearchParams(location.search).get("booked") || "").split(",").filter(Boolean));
-let bookedAt = 1000 * Math.floor(Date.now() / 1000);
 if (justBooked.size > 0) {
   setPageParameters({ booked: "" });
 }
 
 // noteBooked takes note of places that have been booked; none means that one has been released.
 function noteBooked(places, released) {
-  bookedAt = 1000 * Math.floor(Date.now() / 1000);
   if (places.length === 0) {
     justBooked.delete(released);
   }
@@ -74,7 +72,7 @@ function mustChange(element, booked, isFree) {
 }
 
 function markJustBooked() {
-  if (builtAt() > bookedAt) { // both are of whole seconds: of the same one, it may not have it
+  if (surelyHasBooking()) {
     early.clear();
   } else if (justBooked.size + early.size > 0) {
     showEarly();
@@ -121,3 +119,6 @@ function markBookings() {
 }
 setups.push(markBookings);
 markBookings();
+if (justBooked.size > 0) { // how far this device's clock is behind is not known yet
+  showEarly();
+}

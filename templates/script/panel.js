@@ -4,7 +4,7 @@
 const {
   words, root, online, setups, byID, findAll, makeElement, makeButton, makeSVG, recall,
   remember, setParameters, setPageParameters, request, fetchPage, adopt, labelCopyButton, schedule, delivered,
-  builtAt, expectBooking, allHosts, signOf,
+  builtAt, expectBooking, surelyHasBooking, allHosts, signOf,
 } = window.gpuboard;
 
 const wish = { name: recall("name") || "", from: "", until: "", comment: "" };

@@ -57,6 +57,7 @@ window.gpuboard = {
   now,
   builtAt,
   expectBooking,
+  surelyHasBooking,
   request,
   schedule,
   delivered,

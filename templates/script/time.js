@@ -14,6 +14,8 @@ function expectBooking() {
   updateStaleness();
 }
 const awaitsBooking = () => savedAt > 0 && builtAt() < savedAt - clockError();
+// A generation of the same second may have it or not.
+const surelyHasBooking = () => builtAt() > savedAt - clockError();
 
 let pageTitle = document.title;
 let staleness = ""; // "", "late" or "dead"

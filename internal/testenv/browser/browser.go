@@ -262,9 +262,13 @@ func Call[P, R any](b *Browser, command cdp.Command[P, R], params P) {
 // Clock makes every page that is opened from now on believe that it is then.
 func (b *Browser) Clock(then time.Time) {
 	b.t.Helper()
-	Call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
-		Source: fmt.Sprintf("Date.now = () => %d", then.UnixMilli()),
-	})
+	b.Before(fmt.Sprintf("Date.now = () => %d", then.UnixMilli()))
+}
+
+// Before runs a script in every page that is opened from now on, before its own.
+func (b *Browser) Before(script string) {
+	b.t.Helper()
+	Call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
 }
 
 // Media tells pages what their visitor prefers, as pairs of a CSS media feature
