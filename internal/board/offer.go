@@ -54,10 +54,14 @@ func (w *Wish) Offer(b *Board, cal *booking.Calendar, now time.Time) Offer {
 	if soon {
 		begin = now
 	}
-	open := w.openFrom(all, begin, func(g *GPU) bool {
-		return g.State != Lost && !g.Missing && (!soon || g.State == Free)
-	})
-	o := Offer{Units: w.pick(open), Fit: len(all), Open: len(open)}
+	usable := func(g *GPU) bool { return g.State != Lost && !g.Missing && (!soon || g.State == Free) }
+	open := w.openFrom(all, begin, usable)
+	// Rather those whose use ends with a booking: how long others are in use nobody knows.
+	units := w.pick(w.openFrom(all, begin, func(g *GPU) bool { return usable(g) && g.endsByBooking() }))
+	if units == nil {
+		units = w.pick(open)
+	}
+	o := Offer{Units: units, Fit: len(all), Open: len(open)}
 	if o.Units == nil && o.Fit >= w.GPUs {
 		o.Next, o.Later = w.next(all, begin)
 	}
@@ -110,26 +114,28 @@ func (w *Wish) openFrom(all []bookable, begin time.Time, usable func(*GPU) bool)
 	return open
 }
 
-// next is the end of a booking from which there are enough GPUs. How long unbooked use lasts is not known.
-func (w *Wish) next(all []bookable, after time.Time) (time.Time, []Unit) {
-	usable := func(g *GPU) bool {
-		switch g.State {
-		case Free, Booked, InUse:
-			return true
-		}
-		return g.State == Drained && g.Reason == ReasonBooking
+// endsByBooking reports whether a GPU is free as soon as no booking covers it. How long unbooked use lasts is not known.
+func (g *GPU) endsByBooking() bool {
+	switch g.State {
+	case Free, Booked, InUse:
+		return true
 	}
+	return g.State == Drained && g.Reason == ReasonBooking
+}
+
+// next is the end of a booking from which there are enough GPUs.
+func (w *Wish) next(all []bookable, after time.Time) (time.Time, []Unit) {
 	var ends []time.Time
 	for _, one := range all {
 		for _, bk := range one.booked {
-			if bk.Until.After(after) && usable(one.GPU) {
+			if bk.Until.After(after) && one.GPU.endsByBooking() {
 				ends = append(ends, bk.Until)
 			}
 		}
 	}
 	slices.SortFunc(ends, time.Time.Compare)
 	for _, end := range slices.CompactFunc(ends, time.Time.Equal) {
-		if units := Pick(w.openFrom(all, end, usable), w.GPUs, w.OneHost, true); units != nil {
+		if units := Pick(w.openFrom(all, end, (*GPU).endsByBooking), w.GPUs, w.OneHost, true); units != nil {
 			return end, units
 		}
 	}

@@ -54,7 +54,10 @@ func TestOffer(t *testing.T) {
 		{4, 0, 2, false, "next 10h0m0s"},
 		{5, 0, 1, false, "next 20h0m0s"},
 		{6, 0, 1, false, "never"},
-		{2, 30, 31, true, "[b:0 b:1]"},                          // of what is in use then nobody knows
+		{1, 30, 31, false, "[a:0]"}, // not of the drained host, and no busy one
+		{2, 30, 31, true, "[a:0 a:1]"},
+		{5, 30, 31, false, "[b:0 b:1 b:2 a:0 a:1]"},
+		{3, 30, 31, true, "[b:0 b:1 b:2]"},
 		{8, 30, 31, false, "[a:0 a:1 a:2 a:3 b:0 b:1 b:2 c:0]"}, // all but the lost one
 		{9, 30, 31, false, "never"},
 		{10, 0, 1, false, "never"},

@@ -241,6 +241,9 @@ func TestFlowOfTheLoser(t *testing.T) {
 	f.write("data/comments.json", entries(map[string]string{places[0]: entry}))
 	f.click("#" + rows[0] + " .go button")
 	f.until("why not", fmt.Sprintf(`document.querySelector("#%s .refusal")?.textContent.includes("mira")`, rows[0]))
+	if due := f.page.Text("#" + rows[0] + " .due"); due != "" {
+		t.Errorf("beside why not, it says %q", due)
+	}
 	f.click("#" + rows[0] + " .refusal .offer button")
 	f.says(rows[0], "booked by you until ")
 	f.took(3, "booking what there is instead")

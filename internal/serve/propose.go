@@ -25,14 +25,21 @@ func (v *visit) begun() []booking.Booking {
 	return places
 }
 
-// propose fills in what nobody has typed: one GPU, from the end of what is booked now, for two days or until the next
-// booking of these places.
+// propose fills in what nobody has typed: one GPU, from the end of what is booked now, and for two days or until the
+// next booking of these places.
 func (v *visit) propose() {
 	const layout = "2006-01-02 15:04 -07:00"
 	p, f := &v.page, &v.page.Fields
 	f.GPUs = cmp.Or(f.GPUs, "1")
-	if f.From != "" || f.Until != "" {
+	if f.Until != "" {
 		return
+	}
+	begin := v.Now
+	if f.From != "" {
+		var err error
+		if begin, _, _, err = v.Times(strings.TrimSpace(f.From), "never"); err != nil {
+			return
+		}
 	}
 	f.Until = strconv.Itoa(usualDays) + "d"
 	if len(p.At) == 0 {
@@ -44,8 +51,7 @@ func (v *visit) propose() {
 		chain[i] = &p.Standing[i]
 	}
 	slices.SortStableFunc(chain, func(x, y *booking.Booking) int { return x.From.Compare(y.From) })
-	begin := v.Now
-	if len(chain) > 0 && chain[0].ActiveAt(v.Now) {
+	if f.From == "" && len(chain) > 0 && chain[0].ActiveAt(v.Now) {
 		if begin = board.FreeFrom(chain); begin.IsZero() {
 			return // it is booked without an end
 		}

@@ -24,6 +24,10 @@ func TestTheFormIsFilledIn(t *testing.T) {
 			{"name": "kai", "from": "2026-11-21 18:00", "date": "2026-11-23 18:00"}]}}`, "?at=atlas:0",
 			"2026-11-20 20:01 +00:00", "2026-11-21 18:00 +00:00"},
 		{`{"atlas": {"0": {"name": "mira"}}}`, "?at=atlas:0", "", "2d"},
+		{`{}`, "?at=atlas:0&from=2026-11-21+09:00", "2026-11-21 09:00", "2d"},
+		{`{"atlas": {"0": {"name": "mira", "from": "2026-11-21 18:00", "date": "2026-11-23 18:00"}}}`,
+			"?at=atlas:0&from=2026-11-21+09:00", "2026-11-21 09:00", "2026-11-21 18:00 +00:00"},
+		{`{}`, "?at=atlas:0&from=some+day", "some day", ""},
 	} {
 		c.write(c.comments, tt.bookings)
 		body := html.UnescapeString(c.open("eva", "/book/"+tt.address).Body.String())

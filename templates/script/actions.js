@@ -102,6 +102,7 @@ function showRefusal(panel, page) {
   for (const part of findAll("[id], [aria-describedby], [role]", refusal)) {
     ["id", "aria-describedby", "role"].forEach((name) => part.removeAttribute(name));
   }
+  listBookings(panel);
   refusal.scrollIntoView({ block: "nearest" });
 }
 

@@ -49,8 +49,9 @@ function listBookings(panel) {
   const lines = others.map((b) => {
     return makeElement("li", b.from < until && b.until > from ? "bad" : "", bookingText(b));
   });
+  const refused = panel.querySelector(".refusal > *"); // for what this page may not have yet
   panel.querySelector(".due").replaceChildren(
-    ...(lines.length > 0 ? lines : [makeElement("li", "dim", bookWords.never)]),
+    ...(lines.length > 0 || refused ? lines : [makeElement("li", "dim", bookWords.never)]),
   );
 }
 
