@@ -33,7 +33,7 @@ type happening struct {
 
 // grave are the kinds that somebody should look at.
 func (x *happening) grave() bool {
-	return slices.Contains([]string{"host-down", "gpu-lost", "gpu-stuck", "gpu-hot", "xid", "silent"}, x.kind)
+	return slices.Contains([]string{"host-down", "gpu-lost", "gpu-stuck", "gpu-hot", "xid", "silent", "host-stale"}, x.kind)
 }
 
 // happened is what the log, the bookings and the hosts tell of the time from from to now, oldest first. Only says
@@ -198,18 +198,26 @@ func silences(span *render.PastSpan) []silence {
 // hostHappened is what happened to a host in the time of a chart, oldest first.
 func (v *view) hostHappened(h *board.Host, span *render.PastSpan) []happening {
 	list := v.happened(span.From, h)
+	var used []happening
 	for g := range h.Rows() {
-		list = append(list, uses(h, g, v.dayFrom())...)
+		used = append(used, uses(h, g, v.dayFrom())...)
 	}
-	n := span.Len()
 	for _, s := range silences(span) {
-		if s.from > 0 && s.to < n { // else it is not known since when, or until when
+		from := span.From.Add(time.Duration(s.from) * span.Step())
+		to := from.Add(time.Duration(s.to-s.from) * span.Step())
+		switch {
+		case s.to < span.Len() && s.from > 0:
 			list = append(list, happening{
-				at: span.From.Add(time.Duration(s.from) * span.Step()), kind: "silent", host: h.Name,
-				value: v.words.length(time.Duration(s.to-s.from) * span.Step()),
+				at: from, kind: "silent", host: h.Name, value: v.words.length(to.Sub(from)),
 			})
+		case s.from > 0 && (h.State == board.Stale || h.State == board.Down):
+			list = append(list, happening{at: h.SnapshotAt, kind: "host-stale", host: h.Name})
 		}
+		used = slices.DeleteFunc(used, func(x happening) bool { // it may have been at any time of the silence
+			return from.Before(x.at.Add(quarter)) && to.After(x.at.Add(-quarter))
+		})
 	}
+	list = append(list, used...)
 	list = slices.DeleteFunc(merged(list), func(x happening) bool { return x.at.Before(span.From) })
 	return list[max(0, len(list)-maxMarks):]
 }

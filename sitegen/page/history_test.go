@@ -442,3 +442,44 @@ func TestTicks(t *testing.T) {
 		}
 	}
 }
+
+// TestSilenceEndsNoUse: nobody knows who began or ended while a host was silent.
+func TestSilenceEndsNoUse(t *testing.T) {
+	in := boardtest.Remembered(boardtest.Lab())
+	h := &in.Board.Hosts[0]
+	for i := range h.GPUs {
+		h.GPUs[i].Holders, h.GPUs[i].XID = nil, nil
+	}
+	in.Board.Bookings, h.Node.UptimeSeconds = nil, nil
+	span := &in.History.Hosts["atlas"].Spans[0]
+	silent := slices.Index(span.GPUs[h.GPUs[5].Key()][render.PastUtilization], render.PastUnknown)
+	speaks := silent + 12 // after three hours
+	holders := make([]string, 96)
+	for i := range 4 {
+		holders[silent-1-i], holders[speaks+i] = "mira", "kai"
+	}
+	h.GPUs[5].Holders = holders
+	happened := func() (list []string) {
+		doc := parse(t, boardtest.FileOf(t, pages(t, in), "hosts/atlas/index.html"))
+		for _, n := range within(within(doc, "ol", "happened")[0], "li", "") {
+			list = append(list, strings.Join(strings.Fields(textOf(n)), " "))
+		}
+		return list
+	}
+	want := "1Thu 18:00GPU 5 mira began, 2Thu 18:45host silent for 3 h, 3Thu 23:00GPU 5 kai ended"
+	if got := strings.Join(happened(), ", "); got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	h.State, h.SnapshotAt = board.Down, span.From.Add(time.Duration(silent)*15*time.Minute)
+	for _, g := range span.GPUs {
+		for _, metric := range []int{render.PastUtilization, render.PastMemory} {
+			for i := speaks; i < len(g[metric]); i++ {
+				g[metric][i] = render.PastUnknown
+			}
+		}
+	}
+	want = "1Thu 18:00GPU 5 mira began, 2Thu 18:45host sends nothing"
+	if got := strings.Join(happened(), ", "); got != want {
+		t.Errorf("of one that is down it says %q, want %q", got, want)
+	}
+}

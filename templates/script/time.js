@@ -87,7 +87,7 @@ function updateStaleness() {
   }
 
   if (staleness === "dead") {
-    showMessage("dead", fill(words.stopped, durationText(age)));
+    showMessage("dead", fill(pageKind === "host" ? words.hostStopped : words.stopped, durationText(age)));
     setIcon(root.dataset.root + "favicon-old.svg");
     document.title = fill(words.oldTitle, pageTitle);
     replaceHeading();

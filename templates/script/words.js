@@ -20,6 +20,7 @@ const words = {
   shortcutsOff: '{{t "js.nokeys"}}',
   shortcutsOn: '{{t "js.keys"}}',
   stopped: '{{t "js.stopped"}}',
+  hostStopped: '{{t "js.hoststopped"}}',
   unknown: '{{t "unknown"}}',
   viewerTime: '{{t "js.zone"}}',
   was: '{{t "js.was"}}',
