@@ -24,7 +24,6 @@ type IndexPage struct {
 	NoticeStart string          // its first words
 	FreeNow     []FreeCard
 	Piles       []Pile // instead of FreeNow, when that is long
-	Map         bool   // there is room for a sign a GPU
 	Groups      []Group
 	Columns     [][]*Card // instead of Groups, of a site that is Rowed
 	Rowed       bool      // the hosts' rows are on the page

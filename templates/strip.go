@@ -14,6 +14,7 @@ type StripBar struct {
 	X, W  string // in per cent
 	Class string
 	Text  string
+	More  string // of the text, where the window is wide
 	// TextClass is "right" for a text that begins where the bar does, "left" for one that ends there.
 	TextClass string
 }

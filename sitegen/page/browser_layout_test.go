@@ -395,6 +395,7 @@ func TestBrowserWallFitsItsScreen(t *testing.T) {
 		in           render.Input
 	}{
 		{9, 1, boardtest.Lab()}, {40, 1, boardtest.Big(40)}, {100, 1, boardtest.Big(100)}, {150, 2, boardtest.Big(150)},
+		{400, 4, boardtest.Big(400)},
 	} {
 		dir := siteDir(t, tt.in)
 		for _, screen := range [][2]int64{{1920, 1080}, {3840, 2160}} {
@@ -417,6 +418,7 @@ func TestBrowserWallFitsItsScreen(t *testing.T) {
 					|| h.getBoundingClientRect().bottom <= top + 1 || h.getBoundingClientRect().top >= bottom - 1);
 				return bottom <= innerHeight && right <= innerWidth && clear;
 			}).length`)
+			expect(t, b, `[...document.querySelectorAll(".piles dd")].every((dd) => dd.clientHeight < 4 * parseFloat(getComputedStyle(dd).fontSize))`, "true")
 			if tt.hosts < 10 {
 				expect(t, b, `document.getElementById("_wall").dataset.size`, "huge")
 			}
@@ -425,6 +427,39 @@ func TestBrowserWallFitsItsScreen(t *testing.T) {
 				t.Errorf("%s: %d of %d hosts are shown, so there are %d pages, want %d", name, shown, all, pages,
 					tt.pages)
 			}
+		}
+	}
+	b.Quiet("file://")
+}
+
+// TestBrowserOnLaptops: in narrower windows than the pictures are of, who uses a GPU can be read, the panel of a row is on
+// the screen, and to search moves nothing down.
+func TestBrowserOnLaptops(t *testing.T) {
+	lab, fleet := siteDir(t, boardtest.Lab()), siteDir(t, boardtest.Big(40))
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	for _, width := range []int64{1100, 1200, 1280, 1366, 1400, 1440} {
+		b.Do(chromedp.EmulateViewport(width, 800), chromedp.Navigate("file://"+lab+"/index.html"))
+		at := fmt.Sprintf("a lab at %d: ", width)
+		const user = `Math.min(...[...document.querySelectorAll("tbody .gpu-user")].filter((u) => u.offsetParent).map((u) => u.clientWidth))`
+		if got := browser.Eval[int](b, user); got < 90 {
+			t.Errorf("%s%d pixels for who uses a GPU", at, got)
+		}
+		top := browser.Eval[float64](b, `document.querySelector(".row").getBoundingClientRect().top`)
+		if width >= 1280 && top > 240 {
+			t.Errorf("%sthe first GPU stands at %.0f", at, top)
+		}
+		b.Value(`(q => { q.value = "h100"; q.dispatchEvent(new Event("input", {bubbles: true})); })(document.getElementById("_query"))`)
+		b.Until("the count", `document.getElementById("_found").textContent !== ""`)
+		if now := browser.Eval[float64](b, `document.querySelector(".row").getBoundingClientRect().top`); now != top {
+			t.Errorf("%sto search moves the first GPU from %.0f to %.0f", at, top, now)
+		}
+		b.Value(`document.querySelector(".row.free .panel summary").click()`)
+		if left := browser.Eval[float64](b, `document.querySelector(".panel[open] .wish").getBoundingClientRect().left`); left < 8 {
+			t.Errorf("%sthe panel begins at %.0f", at, left)
+		}
+		b.Do(chromedp.Navigate("file://" + fleet + "/hosts/gpu000/index.html"))
+		if got := browser.Eval[int](b, user); got < 60 {
+			t.Errorf("a host at %d: %d pixels for who uses a GPU", width, got)
 		}
 	}
 	b.Quiet("file://")

@@ -15,8 +15,10 @@ import (
 )
 
 const (
-	maxCards  = 12 // of "free now"; more are piled up by model
-	maxPile   = 30
+	maxCards  = 12  // of "free now"; more are piled up by model
+	pileRoom  = 160 // characters of a model's places, in two lines of a wall screen
+	pileGap   = 4   // characters between two places
+	tallPiles = 6   // models that have room for two lines each
 	maxSilent = 6
 )
 
@@ -32,7 +34,7 @@ func (v *view) indexPage(cards []*templates.Card) *templates.IndexPage {
 		Units: unitsOf(&totals), FreeModels: v.freeModels(models), Sites: v.sites(),
 		HeldIdle: v.countOf("index.held", b.Totals.GPUs.HeldIdle, b.Totals.Slices.HeldIdle),
 		Lost:     v.countOf("index.lost", b.Totals.GPUs.ByState[board.Lost], b.Totals.Slices.ByState[board.Lost]),
-		Rowed:    v.rowed, Map: len(b.Hosts) <= denseHosts, Search: v.search(cards),
+		Rowed:    v.rowed, Search: v.search(cards),
 		AsOf:       v.words.near(b.InventoryAsOf, b.GeneratedAt),
 		BookingsOf: v.words.near(b.BookingsStaleSince, b.GeneratedAt),
 	}
@@ -356,13 +358,21 @@ func pile(cards []templates.FreeCard) []templates.Pile {
 			i = len(piles)
 			index[c.Model], piles = i, append(piles, templates.Pile{Model: c.Model})
 		}
-		p := &piles[i]
-		p.Count += c.Count
-		if len(p.Cards) == maxPile {
-			p.More++
-			continue
+		piles[i].Count += c.Count
+		piles[i].Cards = append(piles[i].Cards, c)
+	}
+	room := pileRoom
+	if len(piles) > tallPiles {
+		room /= 2
+	}
+	for i := range piles {
+		p, used := &piles[i], 0
+		for n, c := range p.Cards {
+			if used += render.TextWidth(c.Where+c.GPUs) + pileGap; used > room {
+				p.Cards, p.More = p.Cards[:n], len(p.Cards)-n
+				break
+			}
 		}
-		p.Cards = append(p.Cards, c)
 	}
 	return piles
 }

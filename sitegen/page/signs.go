@@ -16,6 +16,7 @@ import (
 // A sign is 14 units wide, in steps of 18. The script of the front page finds a sign by this step.
 const (
 	signWidth  = 14
+	leastPart  = 4 // of a sign in parts, with the gap behind it
 	signStep   = 18
 	soonBooked = 24 * time.Hour
 )
@@ -114,22 +115,31 @@ func (v *view) signParts(units []*board.GPU) []templates.SignPart {
 		load[g.State] = max(load[g.State], v.loadStep(g))
 		all += n
 	}
-	var parts []templates.SignPart
-	before := 0
-	for _, state := range board.States() {
-		if size[state] == 0 {
-			continue
-		}
+	states := slices.DeleteFunc(board.States(), func(s board.State) bool { return size[s] == 0 })
+	widths, before := make([]int, len(states)), 0
+	for i, state := range states {
 		x := signWidth * before / all
 		before += size[state]
-		width := signWidth*before/all - x
-		if before < all {
+		widths[i] = signWidth*before/all - x
+	}
+	for i := range widths {
+		widest := slices.Index(widths, slices.Max(widths))
+		if lacks := leastPart - widths[i]; lacks > 0 && widths[widest]-lacks >= leastPart {
+			widths[i], widths[widest] = leastPart, widths[widest]-lacks
+		}
+	}
+	var parts []templates.SignPart
+	x := 0
+	for i, state := range states {
+		width := widths[i]
+		if i < len(states)-1 {
 			width-- // a gap between two parts
 		}
 		parts = append(parts, templates.SignPart{
 			State: string(state), X: x, Width: max(1, width), Load: 2 * load[state],
 			Held: state == board.InUse || state == board.Busy,
 		})
+		x += widths[i]
 	}
 	return parts
 }

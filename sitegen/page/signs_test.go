@@ -96,7 +96,8 @@ func TestSignOfACardInParts(t *testing.T) {
 		},
 		"free":                {slice("3g.40gb", board.Free), slice("4g.40gb", board.Free)},
 		"free 0+6 in-use 7+7": {slice("1c.2g.20gb", board.InUse), slice("MIG", board.Free)},
-		"in-use 0+6 busy 7+1 stuck 9+5": {slice("1g.5gb", board.Busy), slice("2g.5gb", board.Stuck),
+		"free 0+3 busy 4+10":  {slice("1g.5gb", board.Free), slice("3g.20gb", board.Busy), slice("3g.20gb", board.Busy)},
+		"in-use 0+4 busy 5+3 stuck 9+5": {slice("1g.5gb", board.Busy), slice("2g.5gb", board.Stuck),
 			slice("3g.5gb", board.InUse)},
 	} {
 		for i := range slices {

@@ -26,6 +26,7 @@ const (
 	characters = 6.4  // the width of one in pixels
 	// The part of a strip with bookings is at least so many pixels wide: on the front page, and on a host's own.
 	narrowAhead, wideAhead = 100.0, 200.0
+	mediumAhead            = 130.0 // on the front page in a window of 1,800 pixels
 )
 
 // strip draws what a GPU has done and which bookings of it are due; narrow is on the front page.
@@ -180,6 +181,9 @@ type stripBar struct {
 	texts    []string // what may stand there, the longest first
 }
 
+// textPixels is about how many pixels a text takes in a strip.
+func textPixels(text string) float64 { return characters * (float64(render.TextWidth(text)) + 0.5) }
+
 // placeTexts puts the longest text that there is room for into each bar or right of it, else left of it.
 func placeTexts(bars []stripBar, width float64) {
 	taken := 0.0
@@ -191,13 +195,18 @@ func placeTexts(bars []stripBar, width float64) {
 			right = bars[i+1].from
 		}
 		for _, text := range b.texts {
-			pixels := characters * (float64(render.TextWidth(text)) + 0.5)
+			pixels := textPixels(text)
 			length := pixels / width
 			// A text that is cut off at the end of the strip is better than none.
 			cut := b.from == 0 && right == 1 && text == b.texts[len(b.texts)-1]
 			if cut || b.from+length <= right {
 				b.Text = text
 				taken = max(taken, b.from+length)
+				more, begins := strings.CutPrefix(b.texts[0], text)
+				if whole := textPixels(b.texts[0]); begins && whole <= (right-b.from)*mediumAhead {
+					b.More = more
+					taken = max(taken, b.from+whole/mediumAhead)
+				}
 				break
 			}
 			if b.from-length >= taken {

@@ -84,8 +84,8 @@ func TestStripOfYesterday(t *testing.T) {
 // A stripBar is a booking on a row. It lies between two parts of the next two days.
 type stripBar struct {
 	from, to float64
-	text     string
-	left     bool // the text is
+	text     string // what stands there only in wide windows comes after "|"
+	left     bool   // the text is
 }
 
 // tomorrow is what a row shows of the next two days: bookings, and that the GPU is free.
@@ -104,9 +104,12 @@ func tomorrow(t *testing.T, row *html.Node) (bars []stripBar, free string) {
 			bars = append(bars, stripBar{from: share(n, "x"), to: share(n, "x") + share(n, "width")})
 		case hasClass(n, "free-for"):
 			free = textOf(n)
-		default:
+		case n.Data == "text":
 			b := &bars[len(bars)-1]
-			b.text, b.left = textOf(n), hasClass(n, "left")
+			more := textOf(within(n, "tspan", "")[0])
+			if b.text, b.left = strings.TrimSpace(strings.TrimSuffix(textOf(n), more)), hasClass(n, "left"); more != "" {
+				b.text += "|" + more
+			}
 		}
 	}
 	return bars, free
@@ -133,6 +136,9 @@ func TestStripOfTomorrow(t *testing.T) {
 		},
 		"booked by another": {
 			state: board.Contested, bookings: []board.Booking{{Name: "eva"}}, bars: []string{"0.00 1.00 eva open-ended"},
+		},
+		"booked by a longer name": {
+			state: board.Contested, bookings: []board.Booking{{Name: "marianne"}}, bars: []string{"0.00 1.00 marianne|open"},
 		},
 		"booked a few minutes ago": {
 			state: board.Booked, bookings: []board.Booking{{Name: "eva", From: in(0.1), Until: in(48)}},
@@ -191,7 +197,8 @@ func TestStripTextOnAPhone(t *testing.T) {
 
 // TestTextsOfBookingsDoNotOverlap: whatever is booked, no text lies on another or on a later bar.
 func TestTextsOfBookingsDoNotOverlap(t *testing.T) {
-	const character = 6.4 / 100 // of the narrowest strip
+	const character = 6.4 / 100     // of the narrowest strip
+	const wideCharacter = 6.4 / 130 // of one in a wide window, where all of a text stands
 	now := boardtest.Now.Truncate(15 * time.Minute)
 	at := func(part float64) time.Time { return now.Add(time.Duration(part * float64(48*time.Hour))) }
 	b := &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{{
@@ -218,11 +225,15 @@ func TestTextsOfBookingsDoNotOverlap(t *testing.T) {
 		bars, _ := tomorrow(t, byID(doc, fmt.Sprint("atlas-", i)))
 		end := 0.0
 		for k, bar := range bars {
-			if bar.text == "" {
+			text, more, _ := strings.Cut(bar.text, "|")
+			if text == "" {
 				continue
 			}
 			texts++
-			from, width := bar.from, character*float64(len([]rune(bar.text)))
+			from, width := bar.from, character*float64(len([]rune(text)))
+			if more != "" {
+				width = max(width, wideCharacter*float64(len([]rune(text+" "+more))))
+			}
 			if bar.left {
 				from -= width
 			}

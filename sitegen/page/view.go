@@ -18,8 +18,7 @@ const (
 	rowHosts = 12
 	// frontRows is up to how many rows of GPUs and slices that has.
 	frontRows = 512
-	// denseHosts is up to how many hosts the wall screen has a sign for each GPU, and a
-	// host's page charts of all metrics.
+	// denseHosts is up to how many hosts a host's page has charts of all metrics.
 	denseHosts = 200
 )
 

@@ -126,6 +126,7 @@ function applySearch() {
       link.removeAttribute("aria-current");
     }
   }
+  document.querySelector(".finder").classList.toggle("searching", typed !== "");
   byID("_found").textContent = typed ? fill(words.foundGPUs, result.hits, result.gpus) : "";
 }
 

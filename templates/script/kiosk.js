@@ -6,25 +6,24 @@ const mostColumns = 9;
 const turnEvery = 15000; // ms
 
 let pageShown = 0;
+let perPage = 1;
 
 function fitWall() {
   const wall = byID("_wall");
-  if (!wall) {
-    return;
-  }
   const hosts = [...wall.children];
   hosts.forEach((host) => {
     host.hidden = false;
   });
-  byID("_turn").hidden = true;
-  for (const size of sizes) {
+  const turn = byID("_turn");
+  turn.hidden = true;
+  turn.textContent = "1";
+  turn.hidden = sizes.some((size) => {
     wall.dataset.size = size;
     arrangeColumns(wall, hosts);
-    if (wall.scrollWidth <= wall.clientWidth && hosts.every((host) => isInside(wall, host))) {
-      break;
-    }
-  }
-  showPage(wall, hosts);
+    return wall.scrollWidth <= wall.clientWidth && hosts.every((host) => isInside(wall, host));
+  });
+  perPage = Math.max(1, hosts.filter((host) => isInside(wall, host)).length);
+  showPage();
 }
 
 const isInside = (wall, host) => host.getBoundingClientRect().bottom <= wall.getBoundingClientRect().bottom + 1;
@@ -39,16 +38,14 @@ function arrangeColumns(wall, hosts) {
   wall.style.setProperty("--columns", wall.dataset.columns);
 }
 
-function showPage(wall, hosts) {
-  const most = Math.max(1, hosts.filter((host) => isInside(wall, host)).length);
-  const pages = Math.ceil(hosts.length / most);
+function showPage() {
+  const hosts = [...byID("_wall").children];
+  const pages = Math.ceil(hosts.length / perPage);
   pageShown %= Math.max(1, pages);
   hosts.forEach((host, i) => {
-    host.hidden = Math.floor(i / most) !== pageShown;
+    host.hidden = Math.floor(i / perPage) !== pageShown;
   });
-  const turn = byID("_turn");
-  turn.hidden = pages <= 1;
-  turn.textContent = `${pageShown + 1} / ${pages}`;
+  byID("_turn").textContent = `${pageShown + 1} / ${pages}`;
 }
 
 setups.push(fitWall);
@@ -56,5 +53,5 @@ fitWall();
 addEventListener("resize", fitWall);
 setInterval(() => {
   pageShown++;
-  fitWall();
+  showPage();
 }, turnEvery);
