@@ -372,6 +372,7 @@ func TestBrowserKeepsWhoTheViewerIs(t *testing.T) {
 	tab.Do(chromedp.Click("#b1-1 .panel summary"))
 	tab.Until("the command that extends her booking",
 		`document.querySelector("#b1-1 .panel code").textContent === "gpuboard extend b1:1 --for 1d --name Mira"`)
+	expect(t, tab, `document.querySelectorAll("#b1-1 .panel code")[1].textContent`, "gpuboard release b1:1 --name Mira")
 }
 
 // manyBookings are bookings of a fleet that go on on several pages: those of day 0 are

@@ -423,6 +423,9 @@ func TestThePageForMissingOnes(t *testing.T) {
 			t.Fatal("there is no 404.html")
 		}
 		page := string(files[i].Content)
+		if strings.Contains(page, "aria-current") {
+			t.Error("it calls itself another page")
+		}
 		for _, want := range []string{`href="` + root + `index.html"`, `href="` + root + `assets/`,
 			`src="` + root + `assets/`} {
 			if !strings.Contains(page, want) {

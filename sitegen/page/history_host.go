@@ -34,16 +34,11 @@ func (v *view) past(h *board.Host, known *render.HostPast, drawn int, table bool
 			happened = v.hostHappened(h, span)
 			tab.Silent = spansOf(silences(span), n)
 		}
-		place := func(x *happening, number int) templates.Mark {
-			at := x.at.Sub(span.From).Seconds() / float64(span.Seconds) / float64(n)
-			return templates.Mark{X: percent(at), Number: strconv.Itoa(number), Grave: x.grave()}
-		}
 		for j := range happened {
 			tab.Happened = append(tab.Happened, v.happening(&happened[j], v.ref(h), ""))
-			if len(happened[j].gpus) == 0 {
-				tab.Marks = append(tab.Marks, place(&happened[j], j+1))
-			}
 		}
+		over := time.Duration(n) * span.Step()
+		tab.Marks = marksOf(happened, span.From, over, func(x *happening) bool { return len(x.gpus) == 0 })
 		var utilization [][]float64
 		for g := range h.Rows() {
 			if !render.HasPast(g) {
@@ -72,11 +67,9 @@ func (v *view) past(h *board.Host, known *render.HostPast, drawn int, table bool
 					first.Unused = unusedPath(v.booked[h.Name], g, span, past.Values(render.PastHeld))
 				}
 			}
-			for j := range happened {
-				if gpus := happened[j].gpus; len(gpus) > 0 && gpus[0] == g.Label() {
-					row.Marks = append(row.Marks, place(&happened[j], j+1))
-				}
-			}
+			row.Marks = marksOf(happened, span.From, over, func(x *happening) bool {
+				return len(x.gpus) > 0 && x.gpus[0] == g.Label()
+			})
 			if known {
 				row.Held = v.words.digits(meanOf(past.Values(render.PastHeld)))
 			}
@@ -300,3 +293,24 @@ func (v *view) hostCharts(h *board.Host, kept bool) (day *templates.HostPast, be
 
 // chartsDue is how long the page of a host's charts may stay as it is.
 const chartsDue = 30 * time.Minute
+
+// markWidth is how wide a mark is, of a chart that is 500 pixels wide.
+const markWidth = 0.03
+
+// marksOf are the marks, by their numbers in a list, of what happened in one chart: each at its time, or beside the mark
+// before it.
+func marksOf(
+	happened []happening, from time.Time, over time.Duration, here func(*happening) bool,
+) (marks []templates.Mark) {
+	var at []float64
+	for i := range happened {
+		if x := &happened[i]; here(x) {
+			at = append(at, float64(x.at.Sub(from))/float64(over))
+			marks = append(marks, templates.Mark{Number: strconv.Itoa(i + 1), Grave: x.grave()})
+		}
+	}
+	for i, x := range spread(at, markWidth, 0, 1) {
+		marks[i].X = percent(x)
+	}
+	return marks
+}

@@ -232,22 +232,28 @@ func (v *view) stack(s *render.FleetSpan, held []float64, all float64, span stri
 		layer(name, "person0", top)
 	}
 	slices.Reverse(out.Layers)
-	out.Names = spread(slices.Clone(out.Layers))
+	out.Names = slices.Clone(out.Layers)
+	at := make([]float64, len(out.Names))
+	for i := range at {
+		at[i] = float64(out.Names[i].Y)
+	}
+	for i, y := range spread(at, nameHeight, nameHeight/2, stackHeight-nameHeight/2) {
+		out.Names[i].Y = int(y)
+	}
 	return out
 }
 
-// spread moves names apart, as little as it takes, and keeps them beside the stack.
-func spread(names []templates.Layer) []templates.Layer {
-	for i := range names {
-		if i > 0 {
-			names[i].Y = max(names[i].Y, names[i-1].Y+nameHeight)
-		}
-		names[i].Y = max(names[i].Y, nameHeight/2)
+// spread moves places, which ascend, apart, as little as it takes, and keeps them between least and most.
+func spread(at []float64, apart, least, most float64) []float64 {
+	for i := range at {
+		at[i] = max(at[i], least)
+		least = at[i] + apart
 	}
-	for i, most := len(names)-1, stackHeight-nameHeight/2; i >= 0; i, most = i-1, most-nameHeight {
-		names[i].Y = min(names[i].Y, most)
+	for i := len(at) - 1; i >= 0; i-- {
+		at[i] = min(at[i], most)
+		most = at[i] - apart
 	}
-	return names
+	return at
 }
 
 // highest is the largest of some values and top; NaN is not known.

@@ -41,7 +41,7 @@ func Files(in render.Input, own fs.FS) error {
 			return fmt.Errorf("rendering the help: %w", err)
 		}
 	}
-	missing := v.frame("about", missingPath, time.Time{}, v.in.Board.Every())
+	missing := v.frame("missing", missingPath, time.Time{}, v.in.Board.Every())
 	if err := v.put(missing, templates.Missing(missing)); err != nil {
 		return err
 	}

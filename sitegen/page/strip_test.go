@@ -2,6 +2,7 @@ package page_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -419,6 +420,7 @@ func TestMarksOfAHost(t *testing.T) {
 	lost := span.From.Add(20 * time.Hour)
 	in.Events = []events.Event{
 		{Kind: events.GPULost, At: lost, Host: "atlas", GPU: new(7), Users: []string{"kai"}},
+		{Kind: events.GPUBack, At: lost.Add(time.Minute), Host: "atlas", GPU: new(7)},
 		{Kind: events.GPULost, At: lost, Host: "boreas", GPU: new(1)},
 		{Kind: events.BookingStart, At: span.From.Add(6 * time.Hour), Host: "atlas", GPU: new(4),
 			Booking: in.Board.Bookings[0].ID},
@@ -426,6 +428,7 @@ func TestMarksOfAHost(t *testing.T) {
 	doc := parse(t, boardtest.FileOf(t, pages(t, in), "hosts/atlas/index.html"))
 	var list []string
 	unused, colored, marks := 0, 0, 0
+	before := -1.0
 	for _, n := range elements(doc) {
 		switch {
 		case n.Data == "li" && n.Parent.Data == "ol" && hasClass(n.Parent, "happened"):
@@ -436,16 +439,21 @@ func TestMarksOfAHost(t *testing.T) {
 			colored++
 		case n.Data == "circle" && hasClass(n.Parent.Parent, "marks"):
 			marks++
+			x, _ := strconv.ParseFloat(strings.TrimSuffix(attr(n, "cx"), "%"), 64)
+			if before >= 0 && math.Abs(x-before) < 2.9 && n.Parent.PrevSibling != nil {
+				t.Errorf("a mark at %.2f %% lies on that at %.2f %%", x, before)
+			}
+			before = x
 		}
 	}
 	for i, want := range []string{"GPU 4 eva booking begins", "silent for 3 h", "GPU 4 eva booking ends",
 		"GPU 5 mira began",
-		"GPU 5 mira ended", "GPU 7 kai lost"} {
+		"GPU 5 mira ended", "GPU 7 kai lost", "GPU 7 works again"} {
 		if i >= len(list) || !strings.HasPrefix(list[i], strconv.Itoa(i+1)) || !strings.HasSuffix(list[i], want) {
 			t.Errorf("line %d should say %q: %q", i+1, want, list)
 		}
 	}
-	if len(list) != 6 || marks != 6 || unused != 1 || colored != 2 {
+	if len(list) != 7 || marks != 7 || unused != 1 || colored != 2 {
 		t.Errorf("%d lines, %d marks, %d spans booked and not used, %d charts in a color", len(list), marks, unused,
 			colored)
 	}

@@ -1,5 +1,5 @@
 // Fetching other pages of the site, and parts of them.
-const online = location.protocol !== "file:" && pageKind !== "about";
+const online = location.protocol !== "file:" && !["about", "missing"].includes(pageKind);
 
 const mostWaited = 15000; // ms until a request is given up, and a later one may do better
 

@@ -3,8 +3,8 @@
 // counts for all panels. A renewal of the page leaves open ones as they are.
 const {
   words, root, online, setups, byID, findAll, makeElement, makeButton, makeSVG, recall,
-  remember, setParameters, setPageParameters, request, fetchPage, adopt, labelCopyButton, schedule, delivered,
-  builtAt, expectBooking, surelyHasBooking, allHosts, signOf,
+  remember, setParameters, setPageParameters, request, fetchPage, adopt, addCopyButton, labelCopyButton, schedule,
+  delivered, builtAt, expectBooking, surelyHasBooking, allHosts, signOf,
 } = window.gpuboard;
 
 const wish = { name: recall("name") || "", from: "", until: "", comment: "" };
@@ -128,7 +128,7 @@ function addressOf(panel) {
 function composeCommand(panel, answer) {
   const exact = answer.zone && answer.zone !== root.dataset.zone;
   const textOf = (name) => (exact && wish[name].trim() && answer[name]) || wish[name].trim();
-  const [command, entry] = findAll("code", panel);
+  const [command, entry] = findAll("code:not(.ends)", panel);
   const [program] = command.textContent.split(/ (?:book|extend) /);
   const name = wish.name.trim() || bookWords.noName;
   const own = ownsBooking(panel);
@@ -145,9 +145,28 @@ function composeCommand(panel, answer) {
     });
   }
   labelCopyButton(command);
+  composeRelease(panel, command, own && bookCommand(program, [placeOf(panel)], { name }, "release"));
   if (entry) { // it has a time of its own
     entry.closest("p").hidden = Boolean(own || wish.from.trim() || wish.until.trim());
   }
+}
+
+// composeRelease puts the command that ends one's own booking below the one that extends it.
+function composeRelease(panel, command, text) {
+  let code = panel.querySelector(".ends");
+  if (!text) {
+    code?.closest("p").remove();
+    return;
+  }
+  if (!code) {
+    code = makeElement("code", "copy ends");
+    const line = makeElement("p");
+    line.append(code);
+    command.closest("p").after(line);
+    addCopyButton(code);
+  }
+  code.textContent = text;
+  labelCopyButton(code);
 }
 
 // addFields puts the fields and the answer to them into a panel.

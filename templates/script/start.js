@@ -64,6 +64,7 @@ window.gpuboard = {
   fetchPage,
   adopt,
   addCopyButtons,
+  addCopyButton,
   labelCopyButton,
   applySearch,
   allHosts: () => hosts,
