@@ -58,8 +58,8 @@ func (w *Wish) Offer(b *Board, cal *booking.Calendar, now time.Time) Offer {
 	open := w.openFrom(all, begin, usable)
 	// Rather those whose use ends with a booking: how long others are in use nobody knows.
 	units := w.pick(w.openFrom(all, begin, func(g *GPU) bool { return usable(g) && g.endsByBooking() }))
-	if units == nil {
-		units = w.pick(open)
+	if others := w.pick(open); units == nil || areAlike(others) && !areAlike(units) {
+		units = others
 	}
 	o := Offer{Units: units, Fit: len(all), Open: len(open)}
 	if o.Units == nil && o.Fit >= w.GPUs {
@@ -95,6 +95,11 @@ func (w *Wish) pick(open []Unit) []Unit {
 		}
 	}
 	return Pick(open, w.GPUs, w.OneHost, true)
+}
+
+// areAlike reports whether GPUs are of one model.
+func areAlike(units []Unit) bool {
+	return !slices.ContainsFunc(units, func(u Unit) bool { return u.GPU.Name != units[0].GPU.Name })
 }
 
 // openFrom returns the GPUs that nobody has booked from begin on, for as long as is wanted.

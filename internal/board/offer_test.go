@@ -9,6 +9,26 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
+// TestOfferIsAlike: who wants several gets them of one model, though others are rather free.
+func TestOfferIsAlike(t *testing.T) {
+	b := &Board{GeneratedAt: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)}
+	for i, name := range []string{"H100", "A100", "H100"} {
+		state := Free
+		if i == 2 {
+			state = Busy
+		}
+		b.Hosts = append(b.Hosts, Host{Name: string(rune('a' + i)), GPUs: []GPU{{GPU: snapshot.GPU{Name: name}, State: state}}})
+	}
+	wish := Wish{GPUs: 2, From: b.GeneratedAt.Add(time.Hour), Until: b.GeneratedAt.Add(2 * time.Hour)}
+	var got []string
+	for _, u := range wish.Offer(b, &booking.Calendar{}, b.GeneratedAt).Units {
+		got = append(got, u.Host.Name)
+	}
+	if fmt.Sprint(got) != "[a c]" {
+		t.Errorf("it offers %v", got)
+	}
+}
+
 // What is offered nobody has booked until the end; what is to be used now is free now.
 // If there is not so much, it is the end of a booking from which on there is.
 func TestOffer(t *testing.T) {

@@ -366,13 +366,28 @@ func pile(cards []templates.FreeCard) []templates.Pile {
 		room /= 2
 	}
 	for i := range piles {
-		p, used := &piles[i], 0
-		for n, c := range p.Cards {
-			if used += render.TextWidth(c.Where+c.GPUs) + pileGap; used > room {
-				p.Cards, p.More = p.Cards[:n], len(p.Cards)-n
-				break
-			}
-		}
+		cutPile(&piles[i], room)
 	}
 	return piles
+}
+
+// cutPile leaves out places for which there is no room, and counts them. Of a place that is alone wider than the room, it
+// shows the first GPUs.
+func cutPile(p *templates.Pile, room int) {
+	var shown []templates.FreeCard
+	left := room
+	for _, c := range p.Cards {
+		if n := render.TextWidth(c.Where+c.GPUs) + pileGap; n <= left {
+			left -= n
+			shown = append(shown, c)
+		}
+	}
+	if len(shown) == 0 {
+		first := p.Cards[0]
+		if width := max(0, room-render.TextWidth(first.Where)); width < len(first.GPUs) {
+			first.GPUs = first.GPUs[:strings.LastIndexByte(first.GPUs[:width], ',')+1] + "…"
+		}
+		shown = append(shown, first)
+	}
+	p.Cards, p.More = shown, len(p.Cards)-len(shown)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -222,7 +223,7 @@ func (v *view) search(cards []*templates.Card) templates.Search {
 func (v *view) searchGPU(g *board.GPU, state, model int) templates.SearchGPU {
 	values := templates.SearchGPU{g.Label(), state, model, v.users(g), "", int64(0), ""}
 	if g.Booking != nil {
-		values[4], values[6] = render.Clean(g.Booking.Name), plainComment(g.Booking)
+		values[4], values[6] = render.Clean(g.Booking.Name), snapshot.Text(g.Booking.Comment, barComment)
 	}
 	if !g.FreeUntil.IsZero() {
 		values[5] = g.FreeUntil.Unix()

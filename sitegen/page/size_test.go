@@ -148,6 +148,34 @@ func TestEverybodyHasANameAtTheBar(t *testing.T) {
 	}
 }
 
+// TestPlacesOnTheWall: each model has as many as there is room for, and says how many are left out.
+func TestPlacesOnTheWall(t *testing.T) {
+	in := boardtest.Big(40)
+	in.Board.FreeNow = nil
+	h := &in.Board.Hosts[0]
+	place := func(name, model string) {
+		g := &board.GPU{Slice: &board.Slice{}}
+		g.Name, g.ShortName = model, model
+		g.Index, g.Slice.Index = 0, len(in.Board.FreeNow)
+		host := *h
+		host.Name, host.Title = name, ""
+		in.Board.FreeNow = append(in.Board.FreeNow, board.Unit{Host: &host, GPU: g})
+	}
+	for range 60 {
+		place("wide", "A100 1g.5gb")
+	}
+	for i := range 30 {
+		place(fmt.Sprint("small", i), "H100")
+	}
+	for _, div := range within(within(docAt(t, in, "kiosk/index.html"), "dl", "piles")[0], "div", "") {
+		text := strings.Join(strings.Fields(textOf(div)), " ")
+		if shown := len([]rune(textOf(find(div, "dd")))); shown < 100 || shown > 200 || strings.HasPrefix(text, "30") &&
+			!strings.Contains(text, "more") || strings.HasPrefix(text, "60") && !strings.Contains(text, "…") {
+			t.Errorf("%d characters: %s", shown, text)
+		}
+	}
+}
+
 // A GPU's panel knows the next bookings of it, and one stands for all others until they are over.
 func TestBookingsThatAPageKnowsAreBounded(t *testing.T) {
 	in := boardtest.Big(1)

@@ -203,9 +203,8 @@ func placeTexts(bars []stripBar, width float64) {
 				b.Text = text
 				taken = max(taken, b.from+length)
 				more, begins := strings.CutPrefix(b.texts[0], text)
-				if whole := textPixels(b.texts[0]); begins && whole <= (right-b.from)*mediumAhead {
+				if begins && right == 1 && textPixels(b.texts[0]) <= (1-b.from)*mediumAhead {
 					b.More = more
-					taken = max(taken, b.from+whole/mediumAhead)
 				}
 				break
 			}

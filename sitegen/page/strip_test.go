@@ -2,7 +2,6 @@ package page_test
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,6 +136,12 @@ func TestStripOfTomorrow(t *testing.T) {
 		},
 		"booked by another": {
 			state: board.Contested, bookings: []board.Booking{{Name: "eva"}}, bars: []string{"0.00 1.00 eva open-ended"},
+		},
+		"booked, and again": {
+			state: board.Contested, bookings: []board.Booking{
+				{Name: "noemi", Until: in(24)}, {Name: "kai", From: in(43), Until: in(60)},
+			},
+			bars: []string{"0.00 0.50 noemi", "0.90 1.00 left kai"},
 		},
 		"booked by a longer name": {
 			state: board.Contested, bookings: []board.Booking{{Name: "marianne"}}, bars: []string{"0.00 1.00 marianne|open"},
@@ -397,65 +402,6 @@ func TestEqualFreeSlicesAreOneRow(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the rows are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-}
-
-// The day of a host has marks of what happened, which are explained below, and what each person used in their color.
-func TestMarksOfAHost(t *testing.T) {
-	in := boardtest.Remembered(boardtest.Lab())
-	h := &in.Board.Hosts[0]
-	for i := range h.GPUs {
-		h.GPUs[i].Holders, h.GPUs[i].XID = nil, nil
-	}
-	span := &in.History.Hosts["atlas"].Spans[0]
-	holders := make([]string, 96)
-	for i := 50; i < 60; i++ {
-		holders[i] = "mira"
-	}
-	h.GPUs[5].Holders = holders
-	clear(span.GPUs[h.GPUs[4].Key()][render.PastHeld])
-	in.Board.Bookings = []board.Booking{
-		*boardtest.Booked("atlas", []int{4}, "eva", span.From.Add(6*time.Hour), span.From.Add(12*time.Hour), ""),
-	}
-	lost := span.From.Add(20 * time.Hour)
-	in.Events = []events.Event{
-		{Kind: events.GPULost, At: lost, Host: "atlas", GPU: new(7), Users: []string{"kai"}},
-		{Kind: events.GPUBack, At: lost.Add(time.Minute), Host: "atlas", GPU: new(7)},
-		{Kind: events.GPULost, At: lost, Host: "boreas", GPU: new(1)},
-		{Kind: events.BookingStart, At: span.From.Add(6 * time.Hour), Host: "atlas", GPU: new(4),
-			Booking: in.Board.Bookings[0].ID},
-	}
-	doc := parse(t, boardtest.FileOf(t, pages(t, in), "hosts/atlas/index.html"))
-	var list []string
-	unused, colored, marks := 0, 0, 0
-	before := -1.0
-	for _, n := range elements(doc) {
-		switch {
-		case n.Data == "li" && n.Parent.Data == "ol" && hasClass(n.Parent, "happened"):
-			list = append(list, strings.Join(strings.Fields(textOf(n)), " "))
-		case n.Data == "path" && hasClass(n, "unused"):
-			unused++
-		case n.Data == "path" && hasClass(n, "area") && hasClass(n, "person1"):
-			colored++
-		case n.Data == "circle" && hasClass(n.Parent.Parent, "marks"):
-			marks++
-			x, _ := strconv.ParseFloat(strings.TrimSuffix(attr(n, "cx"), "%"), 64)
-			if before >= 0 && math.Abs(x-before) < 2.9 && n.Parent.PrevSibling != nil {
-				t.Errorf("a mark at %.2f %% lies on that at %.2f %%", x, before)
-			}
-			before = x
-		}
-	}
-	for i, want := range []string{"GPU 4 eva booking begins", "silent for 3 h", "GPU 4 eva booking ends",
-		"GPU 5 mira began",
-		"GPU 5 mira ended", "GPU 7 kai lost", "GPU 7 works again"} {
-		if i >= len(list) || !strings.HasPrefix(list[i], strconv.Itoa(i+1)) || !strings.HasSuffix(list[i], want) {
-			t.Errorf("line %d should say %q: %q", i+1, want, list)
-		}
-	}
-	if len(list) != 7 || marks != 7 || unused != 1 || colored != 2 {
-		t.Errorf("%d lines, %d marks, %d spans booked and not used, %d charts in a color", len(list), marks, unused,
-			colored)
 	}
 }
 

@@ -18,7 +18,8 @@ const (
 	rowHosts = 12
 	// frontRows is up to how many rows of GPUs and slices that has.
 	frontRows = 512
-	// denseHosts is up to how many hosts a host's page has charts of all metrics.
+	// denseHosts is up to how many hosts a host's page has charts of all metrics, and each band of the week says of
+	// how many GPUs it is.
 	denseHosts = 200
 )
 

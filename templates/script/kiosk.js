@@ -32,8 +32,9 @@ const isInside = (wall, host) => host.getBoundingClientRect().bottom <= wall.get
 function arrangeColumns(wall, hosts) {
   delete wall.dataset.columns; // each host is as wide as it needs to be
   const widest = Math.max(...hosts.map((host) => host.offsetWidth));
-  const gap = Number.parseFloat(getComputedStyle(wall).columnGap);
-  const columns = Math.floor((wall.clientWidth + gap) / (widest + gap));
+  const style = getComputedStyle(wall);
+  const [gap, padding] = [style.columnGap, style.paddingLeft].map(Number.parseFloat);
+  const columns = Math.floor((wall.clientWidth - 2 * padding + gap) / (widest + gap));
   wall.dataset.columns = Math.max(1, Math.min(mostColumns, columns));
   wall.style.setProperty("--columns", wall.dataset.columns);
 }
@@ -45,7 +46,9 @@ function showPage() {
   hosts.forEach((host, i) => {
     host.hidden = Math.floor(i / perPage) !== pageShown;
   });
-  byID("_turn").textContent = `${pageShown + 1} / ${pages}`;
+  const turn = byID("_turn");
+  turn.hidden = pages <= 1;
+  turn.textContent = `${pageShown + 1} / ${pages}`;
 }
 
 setups.push(fitWall);

@@ -214,10 +214,11 @@ func (m *Machine) Property(unit, name string) string {
 // Client speaks HTTP with what listens on the machine.
 func (m *Machine) Client() *http.Client {
 	dial := func(ctx context.Context, network, address string) (conn net.Conn, err error) {
-		return conn, inNetwork(m.pid, func() (err error) {
+		err = inNetwork(m.pid, func() (err error) {
 			conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
 			return err
 		})
+		return conn, err
 	}
 	return &http.Client{
 		Timeout: need.Patience, Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true},
