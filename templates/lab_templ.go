@@ -7,8 +7,8 @@ package templates
 import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
-// lab is the hosts of a small site with the rows of their GPUs, in columns that are about as high, two where there is room. A host
-// never changes its column while somebody opens a panel in it.
+// lab is the hosts of a small site with the rows of their GPUs, in columns that are about as high: two where there is
+// room. A host never changes its column while somebody opens a panel in it.
 func lab(p *IndexPage) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
