@@ -3,6 +3,7 @@
 const { byID, setups } = window.gpuboard;
 const sizes = ["huge", "large", "medium", "small"];
 const mostColumns = 9;
+const mostPerPage = 200; // hosts; to lay out more takes seconds
 const turnEvery = 15000; // ms
 
 let pageShown = 0;
@@ -10,18 +11,17 @@ let perPage = 1;
 
 function fitWall() {
   const wall = byID("_wall");
-  const hosts = [...wall.children];
-  hosts.forEach((host) => {
-    host.hidden = false;
-  });
+  const hosts = [...wall.children].slice(0, mostPerPage);
+  showHosts(0, mostPerPage);
   const turn = byID("_turn");
-  turn.hidden = true;
-  turn.textContent = "1";
-  turn.hidden = sizes.some((size) => {
+  turn.textContent = "1"; // so that it takes its line
+  turn.hidden = wall.children.length === hosts.length;
+  const fit = sizes.some((size) => {
     wall.dataset.size = size;
     arrangeColumns(wall, hosts);
     return wall.scrollWidth <= wall.clientWidth && hosts.every((host) => isInside(wall, host));
   });
+  turn.hidden &&= fit;
   perPage = Math.max(1, hosts.filter((host) => isInside(wall, host)).length);
   showPage();
 }
@@ -39,13 +39,16 @@ function arrangeColumns(wall, hosts) {
   wall.style.setProperty("--columns", wall.dataset.columns);
 }
 
-function showPage() {
-  const hosts = [...byID("_wall").children];
-  const pages = Math.ceil(hosts.length / perPage);
-  pageShown %= Math.max(1, pages);
-  hosts.forEach((host, i) => {
-    host.hidden = Math.floor(i / perPage) !== pageShown;
+function showHosts(from, to) {
+  [...byID("_wall").children].forEach((host, i) => {
+    host.hidden = i < from || i >= to;
   });
+}
+
+function showPage() {
+  const pages = Math.ceil(byID("_wall").children.length / perPage);
+  pageShown %= Math.max(1, pages);
+  showHosts(pageShown * perPage, (pageShown + 1) * perPage);
   const turn = byID("_turn");
   turn.hidden = pages <= 1;
   turn.textContent = `${pageShown + 1} / ${pages}`;
