@@ -56,7 +56,7 @@ func (w *Wish) Offer(b *Board, cal *booking.Calendar, now time.Time) Offer {
 	}
 	usable := func(g *GPU) bool { return g.State != Lost && !g.Missing && (!soon || g.State == Free) }
 	open := w.openFrom(all, begin, usable)
-	// Rather those whose use ends with a booking: how long others are in use nobody knows.
+	// GPUs whose use ends with a booking come first: how long the others are in use nobody knows.
 	units := w.pick(w.openFrom(all, begin, func(g *GPU) bool { return usable(g) && g.endsByBooking() }))
 	if others := w.pick(open); units == nil || areAlike(others) && !areAlike(units) {
 		units = others

@@ -9,7 +9,7 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// TestOfferIsAlike: who wants several gets them of one model, though others are rather free.
+// TestOfferIsAlike: who wants several gets them of one model, even if one of these is in use now without a booking.
 func TestOfferIsAlike(t *testing.T) {
 	b := &Board{GeneratedAt: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)}
 	for i, name := range []string{"H100", "A100", "H100"} {

@@ -371,8 +371,8 @@ func pile(cards []templates.FreeCard) []templates.Pile {
 	return piles
 }
 
-// cutPile leaves out places for which there is no room, and counts them. Of a place that is alone wider than the room, it
-// shows the first GPUs.
+// cutPile leaves out the places that do not fit in so many characters, and counts them. If none fits, it keeps the first
+// one, with as many of its GPUs as fit.
 func cutPile(p *templates.Pile, room int) {
 	var shown []templates.FreeCard
 	left := room

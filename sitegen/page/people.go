@@ -181,7 +181,7 @@ func (v *view) holders(p *templates.IndexPage) {
 		switch {
 		case fits(utf8.RuneCountInString(h.Title)):
 			h.Class += " fits"
-		case h.Idle != "" && fits(brief):
+		case fits(brief):
 			h.Class += " fits brief"
 		}
 		p.Holders = append(p.Holders, h)

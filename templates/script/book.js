@@ -119,6 +119,7 @@ function markBookings() {
 }
 setups.push(markBookings);
 markBookings();
-if (justBooked.size > 0) { // how far this device's clock is behind is not known yet
+// The server's clock is not known yet: by this device's clock the board may look newer than the booking.
+if (justBooked.size > 0) {
   showEarly();
 }

@@ -1,5 +1,5 @@
-// The screen on a wall shows all hosts at once, as large as they fit. Where they fit at no size,
-// groups of them are shown in turn. Without this script the page is as long as it is.
+// The screen on a wall shows all hosts at once, as large as they fit. Where they fit at no size, or
+// are very many, groups of them are shown in turn. Without this script the page is as long as it is.
 const { byID, setups } = window.gpuboard;
 const sizes = ["huge", "large", "medium", "small"];
 const mostColumns = 9;
@@ -14,11 +14,12 @@ function fitWall() {
   const wall = byID("_wall");
   const hosts = [...wall.children].slice(0, mostPerPage);
   showHosts(0, mostPerPage);
-  const turn = byID("_turn");
-  turn.textContent = "1"; // so that it takes its line
+  const turn = byID("_turn"); // has its line, if there is one, before it is measured which hosts fit above it
+  turn.textContent = "1";
   turn.hidden = wall.children.length === hosts.length;
-  const larger = Math.max(0, sizes.indexOf(sizeShown) - 1);
-  const fit = sizes.slice(larger).some((size) => { // to try one takes 0.1 s with many hosts
+  // Each size takes 0.1 s with many hosts: of those above the last one, only the next is tried.
+  const first = Math.max(0, sizes.indexOf(sizeShown) - 1);
+  const fit = sizes.slice(first).some((size) => {
     wall.dataset.size = sizeShown = size;
     arrangeColumns(wall, hosts);
     return wall.scrollWidth <= wall.clientWidth && hosts.every((host) => isInside(wall, host));

@@ -49,7 +49,7 @@ function listBookings(panel) {
   const lines = others.map((b) => {
     return makeElement("li", b.from < until && b.until > from ? "bad" : "", bookingText(b));
   });
-  const refused = panel.querySelector(".refusal > *"); // for what this page may not have yet
+  const refused = panel.querySelector(".refusal > *"); // perhaps because of a booking that this page does not have yet
   panel.querySelector(".due").replaceChildren(
     ...(lines.length > 0 || refused ? lines : [makeElement("li", "dim", bookWords.never)]),
   );

@@ -14,7 +14,7 @@ function expectBooking() {
   updateStaleness();
 }
 const awaitsBooking = () => savedAt > 0 && builtAt() < savedAt - clockError();
-// A generation of the same second may have it or not.
+// Whether the board is newer than the booking. One of the same second may have it or not.
 const surelyHasBooking = () => builtAt() > savedAt - clockError();
 
 let pageTitle = document.title;

@@ -227,8 +227,9 @@ func (m *Machine) Client() *http.Client {
 }
 
 // inNetwork calls f in the network of a process. A socket belongs to the network
-// that its thread was in. The thread comes back: if it ended, so would the
-// programs that tests have started on it to be killed with their parent.
+// that its thread is in. Afterwards the thread returns to its own network. It
+// must not end: the kernel would kill what tests have started on it with
+// Pdeathsig.
 func inNetwork(pid int, f func() error) error {
 	own, err := os.Open("/proc/self/ns/net")
 	if err != nil {
